@@ -17,7 +17,7 @@ from distributed import Client
 
 from hpcdp.analytic import Curve, GaussianShift, LaplaceShift, gaussian_sigma
 from hpcdp.analytic.laplace_vector import LaplaceVector
-from hpcdp.clusters import open_local
+from hpcdp.clusters.local import open_local
 from hpcdp.engine.driver import run
 from hpcdp.study.file import Study
 

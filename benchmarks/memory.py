@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from benchmarks.studies import laplace_study
-from hpcdp.clusters import open_local
+from hpcdp.clusters.local import open_local
 from hpcdp.engine.driver import run
 
 

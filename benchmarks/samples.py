@@ -21,7 +21,8 @@ from hpcdp.losses.protocol import Decides, Side
 from hpcdp.planning.index import Index, Span
 from hpcdp.results.assemble import assemble
 from hpcdp.study.file import Study
-from hpcdp.study.problem import Problem, resolve
+from hpcdp.study.problem import Problem
+from hpcdp.study.resolving import resolve
 
 Floats = NDArray[np.float64]
 

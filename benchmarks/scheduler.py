@@ -1,22 +1,28 @@
-"""How many tasks one scheduler sustains, and how busy it keeps 128 workers: the real graph, through the real engine.
+"""How many tasks one scheduler sustains, and how busy it keeps two nodes of 128 cores: the real graph, through the real engine.
 
-Workers are simulated: Dask workers of one thread each, all in one process of their own, whose tasks sleep instead of
-computing. Scheduler, client and engine run in this process, as in a run on a cluster.
+Nodes are simulated: Dask workers of 128 threads, all in one process of their own, whose tasks sleep instead of computing.
+Scheduler, client and engine run in this process, as in a run on a cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
+import dask
+from distributed import Client, SpecCluster, Worker, WorkerPlugin
+
 from benchmarks.studies import laplace_study
-from hpcdp.clusters.place import DaskPlace
+from hpcdp._base.node import ProcessDied
+from hpcdp.clusters.remote import OnDask
 from hpcdp.engine.execute import execute
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.stopping import Stop
@@ -24,9 +30,10 @@ from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index
 from hpcdp.planning.task import Task
 from hpcdp.planning.ways import schedule
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 
 _CHUNK = 64
+_CORES = 128
 _HOST = "127.0.0.1"
 
 
@@ -53,9 +60,9 @@ class Watch:
         """There is no store."""
         return False
 
-    def as_failure(self, task: Task) -> Failure:
-        """A worker died."""
-        raise RuntimeError(f"{task.name} ended its worker")
+    def as_failure(self, task: Task, died: ProcessDied) -> Failure:
+        """A process died."""
+        raise died
 
 
 def graph(tasks: int) -> list[Task]:
@@ -68,36 +75,35 @@ def graph(tasks: int) -> list[Task]:
     return found
 
 
-async def serve(address: str, count: int) -> None:
-    """Run so many workers of one thread until their scheduler leaves."""
-    import dask
-    from distributed import Worker
+class Threads(WorkerPlugin):
+    """Gives a worker threads under the name at which a run looks for its node executor."""
 
-    quiet = {  # each real worker watches its own process; 128 times in one process that would be all it does
-        "distributed.admin.system-monitor.interval": "60s",
-        "distributed.admin.tick.interval": "10s",
-        "distributed.worker.profile.enabled": False,
-    }
-    with dask.config.set(quiet):
-        workers = [
-            Worker(address, name=str(i), nthreads=1, memory_limit=0, host=_HOST, dashboard=False, silence_logs=50)
-            for i in range(count)
-        ]
-        await asyncio.gather(*workers)
-        await asyncio.gather(*(worker.finished() for worker in workers))
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def setup(self, worker: Worker) -> None:
+        """Start them."""
+        worker.executors[self.name] = ThreadPoolExecutor(worker.state.nthreads)
+
+
+async def serve(address: str, count: int) -> None:
+    """Run so many workers until their scheduler leaves."""
+    workers = [
+        Worker(address, name=str(i), nthreads=_CORES, memory_limit=0, host=_HOST, dashboard=False, silence_logs=50)
+        for i in range(count)
+    ]
+    await asyncio.gather(*workers)
+    await asyncio.gather(*(worker.finished() for worker in workers))
 
 
 @contextmanager
-def simulated(count: int) -> Iterator[DaskPlace]:
-    """A place like that of a cluster, with simulated workers."""
-    import dask
-    from distributed import Client, SpecCluster
-
-    from hpcdp.clusters.scheduler import SETTINGS, ChunkScheduler
+def simulated(count: int) -> Iterator[OnDask]:
+    """An executor like that of a cluster, with simulated workers."""
+    from hpcdp.clusters.scheduler import SETTINGS, QuietScheduler
 
     options = {"host": _HOST, "dashboard_address": f"{_HOST}:0"}
     with dask.config.set(SETTINGS):
-        scheduler = {"cls": ChunkScheduler, "options": options}
+        scheduler = {"cls": QuietScheduler, "options": options}
         with (
             SpecCluster(scheduler=scheduler, silence_logs="CRITICAL") as cluster,
             Client(cluster, set_as_default=False) as client,
@@ -106,36 +112,38 @@ def simulated(count: int) -> Iterator[DaskPlace]:
             with subprocess.Popen(command) as workers:
                 try:
                     client.wait_for_workers(count, timeout=120)
-                    yield DaskPlace(client, 60.0, blames_exactly=True)
+                    executor = OnDask(client, 60.0)
+                    client.register_plugin(Threads(executor.name), name=executor.name)
+                    yield executor
                 finally:
                     workers.terminate()
 
 
-def measure(workers: int, tasks: int, seconds: float) -> tuple[float, float]:
-    """Seconds that so many tasks take on so many workers, of the clock, and of this process's processors."""
+def measure(workers: int, tasks: int, seconds: float) -> tuple[float, float, int]:
+    """Seconds that so many tasks take on so many workers, of the clock and of this process's processors; its open files."""
     found = graph(tasks)
-    with simulated(workers) as place:
-        client = place.client
-        client.gather(client.map(time.sleep, [0.1] * workers, pure=False))
+    with simulated(workers) as executor:
+        executor.client.gather(executor.client.map(time.sleep, [0.1] * workers, pure=False))
         begin, busy = time.perf_counter(), time.process_time()
-        execute(place, "nowhere", 1, 1, found, Watch(), partial(pretend, seconds))
-        return time.perf_counter() - begin, time.process_time() - busy
+        execute(executor, "nowhere", 1, 1, found, Watch(), partial(pretend, seconds))
+        return time.perf_counter() - begin, time.process_time() - busy, len(os.listdir("/dev/fd"))
 
 
 def main(small: bool = False) -> dict[str, float]:
     """Print tasks a second, and the efficiency for tasks of some lengths; returns both."""
-    workers, many = (16, 1_000) if small else (128, 20_000)
+    workers, many = 2, 1_000 if small else 20_000
     figures = {}
-    took, busy = measure(workers, many // 4, 0.0)
+    took, busy, files = measure(workers, many // 4, 0.0)
     figures["tasks a second"], figures["tasks a busy second"] = many / 4 / took, many / 4 / busy
+    figures["files"] = files
     print(
-        f"{many // 4:,} empty tasks on {workers} simulated workers: {figures['tasks a second']:.0f} tasks a second, "
-        f"{figures['tasks a busy second']:.0f} a second of the processor"
+        f"{many // 4:,} empty tasks on {workers} simulated nodes of {_CORES} cores: {figures['tasks a second']:.0f} tasks a "
+        f"second, {figures['tasks a busy second']:.0f} a second of the processor; {files} open files"
     )
     print(f"{'tasks':>7} {'s each':>7} {'ideal s':>8} {'s':>8} {'efficiency':>11}")
     for seconds, tasks in ((0.5, many // 4),) if small else ((0.5, many // 4), (1.0, many), (2.0, many // 4)):
-        ideal = -(-tasks // workers) * seconds
-        took, _ = measure(workers, tasks, seconds)
+        ideal = -(-tasks // (_CORES * workers)) * seconds
+        took, _, _ = measure(workers, tasks, seconds)
         figures[f"{seconds:g} s"] = ideal / took
         print(f"{tasks:>7,} {seconds:>7g} {ideal:>8.1f} {took:>8.1f} {ideal / took:>10.1%}", flush=True)
     return figures

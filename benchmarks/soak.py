@@ -1,8 +1,8 @@
 """Runs of all kinds whose processes are killed at random moments: what they end with is what undisturbed ones do.
 
-SIGKILL falls on workers and on their keepers, those that are just starting too. A run that gives up, since the same task was
-hit too often, is resumed. After every run its JSON is compared with that of an undisturbed one, and every record that was
-committed when a process was killed with what it is at the end.
+SIGKILL falls on child processes and on the servers above them, those that are just starting too. A run that gives up, since
+the same task was hit too often, is resumed. After every run its JSON is compared with that of an undisturbed one, and every
+record that was committed when a process was killed with what it is at the end.
 """
 
 from __future__ import annotations
@@ -176,11 +176,11 @@ def _records(folder: Path) -> dict[Path, bytes]:
     return found
 
 
-_NAMES = ("hpcdp-worker", "hpcdp-keeper", "hpcdp-nursery")
+_NAMES = ("hpcdp-child", "hpcdp-server")
 
 
 def _kill_one(driver: int, chance: random.Random) -> bool:
-    """SIGKILL to a worker of a run, or to what keeps it, whatever it does; whether there was one."""
+    """SIGKILL to a child process of a run, or to the server above it, whatever it does; whether there was one."""
     with suppress(psutil.NoSuchProcess):
         below = psutil.Process(driver).children(recursive=True)
         kept = [process for process in below if process.name() in _NAMES]

@@ -30,7 +30,8 @@ from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.lease import acquire
 from hpcdp.store.root import latest_version, open_layout
 from hpcdp.study.file import Study
-from hpcdp.study.problem import Problem, resolve
+from hpcdp.study.problem import Problem
+from hpcdp.study.resolving import resolve
 
 CHUNK = 1 << 18
 _LAWS: dict[str, dict[str, Any]] = {

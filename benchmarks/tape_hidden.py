@@ -57,7 +57,6 @@ def find(delta: float, mass: float, seed: int = SEED) -> dict[str, float]:
             "mechanism": {
                 "call": "benchmarks.tape_hidden:hidden",
                 "parameters": {"mass": mass, "top": top},
-                "isolated": False,
             },
             "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
             "estimate": {

@@ -26,7 +26,8 @@ from hpcdp.notions.spectrum import exceedances
 from hpcdp.planning.index import Index, Span
 from hpcdp.results.assemble import assemble
 from hpcdp.study.file import Study
-from hpcdp.study.problem import Problem, resolve
+from hpcdp.study.problem import Problem
+from hpcdp.study.resolving import resolve
 
 SIZES = {"train": 1 << 12, "refine": 1 << 15, "validation": 1 << 14, "test": 1 << 15}
 CONFIDENCE, UNSHARED = 0.95, 0.5

@@ -29,3 +29,7 @@ class DamagedError(StoreError):
 
 class LeaseError(StoreError):
     """Another run holds the store."""
+
+
+class PlaceError(StoreError):
+    """The place where tasks run is gone or has no workers; the store can be resumed."""

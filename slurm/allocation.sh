@@ -97,11 +97,11 @@ until [[ -s $file ]]; do
     sleep 0.5
 done
 
-# The workers: one task a node, which starts a process for each core. They find the scheduler through the file. When the
-# ones of a node end, the others go on.
+# The workers: one a node, with a thread for each core, which has a process of its own. They find the scheduler through the
+# file. When one ends, the others go on.
 srun --ntasks-per-node=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=0 \
     bash -c 'private_folder && exec python -m distributed.cli.dask_worker "$@"' worker \
-    --scheduler-file "$file" "${network[@]}" --nworkers "$SLURM_CPUS_PER_TASK" --nthreads 1 --memory-limit 0 \
+    --scheduler-file "$file" "${network[@]}" --no-nanny --nthreads "$SLURM_CPUS_PER_TASK" --memory-limit 0 \
     --worker-class hpcdp.clusters.scheduler.QuietWorker --death-timeout 60 &
 workers=$!
 

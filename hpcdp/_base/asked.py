@@ -8,6 +8,16 @@ from contextlib import contextmanager
 _by_command = [False]  # of this process
 
 
+def is_command() -> bool:
+    """Whether a command asks."""
+    return _by_command[0]
+
+
+def ask_as(by_command: bool) -> None:
+    """From now on a command asks, or Python: in a child process, as where it was started."""
+    _by_command[0] = by_command
+
+
 @contextmanager
 def asking(by_command: bool) -> Iterator[None]:
     """A command asks, or Python, while this lasts: of both, one may run code that is the other."""

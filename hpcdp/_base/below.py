@@ -8,41 +8,10 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36  # linux/prctl.h
 _IS_LINUX = sys.platform == "linux"
 _LONGEST = 5.0  # seconds in which killed processes are waited for; those of another user may not be killed
-
-
-@dataclass(frozen=True)
-class Child:
-    """A child that leads a process group and kills what is below it when its standard input ends. pipe: our end of that."""
-
-    pid: int
-    pipe: int
-
-    def say(self, words: bytes) -> None:
-        """Write to its standard input."""
-        with suppress(BrokenPipeError):  # it was killed already, which the next look finds
-            os.write(self.pipe, words)
-
-    def has_ended(self) -> bool:
-        """Whether it has, without reaping it: its number must stay its group's."""
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-
-    def close(self) -> None:
-        """Have it kill all that is below it."""
-        os.close(self.pipe)
-
-    def bury(self, seconds: float) -> int:
-        """Wait so long for its end; its group goes with it, even if it was killed, or is frozen. Its exit code."""
-        end = time.monotonic() + seconds
-        while not self.has_ended() and time.monotonic() < end:
-            time.sleep(0.002)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 def adopt_orphans() -> None:

@@ -1,68 +1,17 @@
-"""Limits of a process that other people's code may lower, and below which nobody can open or write files."""
+"""How many files this process may open."""
 
 from __future__ import annotations
 
-import errno
 import os
 import resource
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 
 from hpcdp.errors import StudyError
-
-_KEPT = (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE)
-_BLAMED = {
-    resource.RLIMIT_NOFILE: ("open files (RLIMIT_NOFILE)", errno.EMFILE),
-    resource.RLIMIT_FSIZE: ("the bytes of a file (RLIMIT_FSIZE)", errno.EFBIG),
-    resource.RLIMIT_AS: ("the bytes of its addresses (RLIMIT_AS)", errno.ENOMEM),
-    resource.RLIMIT_DATA: ("the bytes of its data (RLIMIT_DATA)", errno.ENOMEM),
-}
-"""Limits whose lowering is told of, in words, and the error that a process meets beyond them."""
 
 FEWEST_FILES = 256
 """Open files with which a run surely gets by."""
 SPARE_FILES = 8
 """Those that a process with a scheduler can open besides, or its run ends: the commands that end jobs need pipes."""
-
-_lowered: dict[int, tuple[str, int]] = {}
-"""Limits that other people's code lowered in this process and that stayed so: whose code, and what the limit was."""
-
-
-@contextmanager
-def kept_limits(named: str) -> Iterator[None]:
-    """Other people's code runs within; afterwards limits of files are what they were, as far as the system allows.
-
-    named: that code, in words, for `describe_lowered`.
-    """
-    before = {which: resource.getrlimit(which) for which in _BLAMED}
-    try:
-        yield
-    finally:
-        for which, wanted in before.items():
-            if (found := resource.getrlimit(which)) == wanted:
-                continue
-            if which in _KEPT:
-                _put_back(which, wanted, found[1])
-            if _size(resource.getrlimit(which)[0]) < _size(wanted[0]):
-                _lowered.setdefault(which, (named, wanted[0]))
-
-
-def describe_lowered(code: int | None) -> str:
-    """Whose code lowered the limit that this error number tells of, as the beginning of a message; empty where nobody did."""
-    for which, (words, tells) in _BLAMED.items():
-        now = resource.getrlimit(which)[0]
-        if tells == code and which in _lowered and _size(now) < _size(_lowered[which][1]):
-            named, before = _lowered[which]
-            return f"{named} lowered the limit of {words} of its process from {_spell(before)} to {_spell(now)}; "
-    return ""
-
-
-def _size(limit: int) -> float:
-    return float("inf") if limit == resource.RLIM_INFINITY else limit
-
-
-def _spell(limit: int) -> str:
-    return "none" if limit == resource.RLIM_INFINITY else f"{limit:,}"
 
 
 def refuse_few_files(more: int, what: str) -> None:

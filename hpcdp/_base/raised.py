@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
+import os
+import pickle
 import sys
 import sysconfig
-import threading
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from hpcdp._base.signals import may_be_interrupted
 from hpcdp.errors import HpcdpError, MechanismError
@@ -22,25 +24,12 @@ _PACKAGES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
 _STANDARD = sysconfig.get_path("stdlib")
 
 
-class Left(BaseException):
-    """Raised in a thread for whose call nobody waits any more."""
-
-
-def leave(thread: threading.Thread) -> None:
-    """Raise Left in a thread, at its next step in Python: a call of a library is not interrupted."""
-    assert thread.ident is not None
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Left))
-
-
 def interruptions() -> tuple[type[BaseException], ...]:
     """What passes through a call of other people's code; all else that it raises is its failure, what is no Exception too.
 
     Such are SystemExit, which would take hpcdp along without a word, GeneratorExit, asyncio's CancelledError, and the panics of
-    Rust code. Ctrl-C and SIGTERM interrupt the main thread alone: in a worker's threads, and where no such signal came, a
-    KeyboardInterrupt is the code's own.
+    Rust code. Where no signal can have come, as in child processes, a KeyboardInterrupt is the code's own.
     """
-    if threading.current_thread() is not threading.main_thread():
-        return (Left,)
     return (KeyboardInterrupt,) if may_be_interrupted() else ()
 
 
@@ -53,15 +42,22 @@ class Blamed:
     def __init__(self, what: str, *passing: type[HpcdpError], failure: type[HpcdpError] = MechanismError) -> None:
         self._what, self._passing, self._failure = what, passing, failure
 
-    def __enter__(self) -> None:
-        self._depth = sys.getrecursionlimit()
+    def __enter__(self) -> Self:
+        self._depth, self._process = sys.getrecursionlimit(), os.getpid()
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.end_copy()
         if sys.getrecursionlimit() < self._depth:  # too little for what goes on after it
             sys.setrecursionlimit(self._depth)
         if error is not None and not isinstance(error, (*self._passing, *interruptions())):
             # code that exits would take hpcdp along without a word
             raise self._failure(f"{self._what} raised {describe_raised(error)}") from error
+
+    def end_copy(self) -> None:
+        """End this process where it is a copy that the code made, by a fork that returned twice."""
+        if os.getpid() != self._process:
+            os._exit(1)
 
 
 def describe_raised(error: BaseException) -> str:
@@ -99,3 +95,12 @@ def _is_ours(file: str) -> bool:
     if file.startswith(_PACKAGES):
         return file.startswith(_OWN)
     return file.startswith(("<", _OWN, _STANDARD))
+
+
+def carried(error: BaseException) -> Exception:
+    """The error as another process can raise it, which knows none of the user's classes; else one that tells of it."""
+    if isinstance(error, Exception) and type(error).__module__.partition(".")[0] in ("hpcdp", "builtins"):
+        with suppress(Exception):
+            pickle.loads(pickle.dumps(error))
+            return error
+    return MechanismError(f"a task raised {describe_raised(error)}")

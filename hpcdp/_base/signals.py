@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing import resource_tracker
 from typing import Any
 
 _SAME = 1.0  # seconds within which a signal is the same one
@@ -32,6 +31,8 @@ class Once:
 
 def may_be_interrupted() -> bool:
     """Whether a KeyboardInterrupt may be a signal's: one came, or is handled by what does not tell."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     return any(one.was_called if isinstance(one, Once) else one is None or callable(one) for one in handlers)
 
@@ -45,29 +46,6 @@ def as_interruptions() -> Iterator[None]:
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise error.__cause__ from None
         raise
-
-
-@contextmanager
-def deferred() -> Iterator[None]:
-    """Start processes within: Ctrl-C and SIGTERM come when it ends, and Ctrl-C never reaches the processes themselves.
-
-    A terminal sends Ctrl-C to all processes at once. Those that start here, and those that their threads start later,
-    inherit a mask that holds SIGINT back: the driver alone decides when they end.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    resource_tracker.ensure_running()  # when it starts later, Python takes the mask away from the thread that starts it
-    terminated: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: terminated.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if terminated:  # in place of what its death did to processes that were starting
-            signal.raise_signal(signal.SIGTERM)
 
 
 @contextmanager
@@ -91,6 +69,21 @@ def postponed() -> Iterator[None]:
             signal.signal(number, handler)
         for each in came:
             signal.raise_signal(each)
+
+
+@contextmanager
+def kept_handlers() -> Iterator[None]:
+    """A library is imported within that handles SIGINT or SIGTERM itself: afterwards they are handled as before."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # of a library in C
+                signal.signal(number, handler)
 
 
 @contextmanager

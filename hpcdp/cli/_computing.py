@@ -19,10 +19,23 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def parse_early(path: Path) -> Any:
+    """A study, as its file says; where it names code, the processes for that start while this one loads its libraries."""
+    from hpcdp.study.file import Study
+    from hpcdp.study.trust import names_code
+
+    study = Study.from_toml(path)
+    if names_code(study):
+        from hpcdp._base.node import start_early
+
+        start_early()
+    return study
+
+
 def placed(options: argparse.Namespace) -> Any:
     """Where a command's tasks run; StudyError before anything else where its options contradict each other."""
     from hpcdp.clusters import parse_place
-    from hpcdp.engine.places import refuse_place
+    from hpcdp.engine.executors import refuse_place
 
     where = parse_place(options.cluster)
     refuse_place(place_of(options, Stop()))
@@ -30,24 +43,9 @@ def placed(options: argparse.Namespace) -> Any:
 
 
 @contextmanager
-def settled_here(options: argparse.Namespace, store: Path) -> Iterator[Any]:
-    """The store's place, which an interruption names too."""
-    from hpcdp.engine.settled import settled
-
-    with settled(store) as there:
-        options.found = there
-        yield there
-
-
-@contextmanager
 def stoppable(where: Any) -> Iterator[Stop]:
     """A request to stop that signals make from here on: USR1 anywhere, SIGTERM on a cluster, where tasks may end first."""
     stop, profile = Stop(), where.profile
-    if where.is_here:
-        import hpcdp.engine.tasks  # noqa: F401  # which worker processes need
-        from hpcdp.clusters._processes import fork_nursery
-
-        fork_nursery()
     drain = 0.75 * profile.cluster.drain if profile else GRACE
     with stopped_by_signals(stop, drain, terminate=profile is not None):
         yield stop
@@ -55,20 +53,21 @@ def stoppable(where: Any) -> Iterator[Stop]:
 
 def place_of(options: argparse.Namespace, stop: Stop) -> Any:
     """How a run is done, by the command's options."""
-    from hpcdp.engine.places import Options
+    from hpcdp.engine.executors import Options
 
     changed, trusted = options.allow_changed_code, options.trust_code
     quiet = not options.debug
-    return Options(options.cluster, options.workers, None, changed, trusted, stop, options.dashboard, quiet)
+    report = options.performance_report
+    return Options(options.cluster, options.workers, None, changed, trusted, stop, options.dashboard, quiet, report)
 
 
-def compute(options: argparse.Namespace, there: Any, problem: Any, trial: Any, stop: Stop) -> Any:
+def compute(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> Any:
     """The result of a run, told of on stderr."""
     from hpcdp.engine.driver import run_problem
     from hpcdp.engine.progress import on_stderr
 
     with on_stderr() as progress:
-        return run_problem(problem, trial, there.root, place_of(options, stop), there.telling(progress))
+        return run_problem(problem, trial, store, place_of(options, stop), progress)
 
 
 def plan_of(options: argparse.Namespace, store: Path, problem: Any, trial: Any, where: Any) -> Any:

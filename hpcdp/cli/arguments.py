@@ -56,6 +56,8 @@ def make_parser() -> argparse.ArgumentParser:
         command.add_argument("--workers", type=_count, metavar="N", help=text)
         text = "serve Dask's dashboard, to every user of this machine (a profile: cluster.dashboard)"
         command.add_argument("--dashboard", action="store_true", help=text)
+        text = "with --dashboard or --cluster: an HTML page of Dask's on how the run went"
+        command.add_argument("--performance-report", metavar="FILE", help=text)
         command.add_argument("--chained", action="store_true", help=argparse.SUPPRESS)
 
     def add_picture(command: argparse.ArgumentParser) -> None:

@@ -12,12 +12,12 @@ from hpcdp.cli._computing import (
     compute,
     draw,
     draws_picture,
+    parse_early,
     place_of,
     placed,
     plan_of,
     print_plan,
     say,
-    settled_here,
     stoppable,
 )
 from hpcdp.cli.reading import print_contents, refuse_contents
@@ -33,14 +33,14 @@ def audit(options: argparse.Namespace) -> int:
     from hpcdp.report.plots_audit import draw_audit
     from hpcdp.results.audit import audit
     from hpcdp.results.decision import VIOLATION
-    from hpcdp.study.problem import resolve
+    from hpcdp.study.resolving import resolve
     from hpcdp.study.versions import refuse_other_study
 
     refuse_contents(options)
     if options.sequential and options.show_rows:
         raise StudyError("--show-rows: accepted without --sequential; given: both")
     where = placed(options)
-    study, store = read_study(options.study, options.store)
+    study, store = read_study(parse_early(options.study), options.store)
     if study.at_risk is not None:
         raise StudyError(
             f"STUDY: {options.study} has a section [at_risk], which makes no trade-off points; see hpcdp risk"
@@ -57,15 +57,15 @@ def audit(options: argparse.Namespace) -> int:
     if options.sequential:
         return _play(options, study, claim, store, picture, where)
     study = with_etas(study)
-    with settled_here(options, store) as there, stoppable(where) as stop:
-        place = picture.absolute()
+    options.found = store
+    with stoppable(where) as stop:
         problem, trial = resolve(study, say, where.library_threads)
-        refuse_other_study(there.root, problem, options.allow_changed_code)
-        plan = plan_of(options, there.root, problem, trial, where)
+        refuse_other_study(store, problem, options.allow_changed_code)
+        plan = plan_of(options, store, problem, trial, where)
         print_plan(plan)
-        found = audit(compute(options, there, problem, trial, stop), claim, options.orientation, options.limits)
+        found = audit(compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
     is_drawn = options.output is not None or draws_picture(options, plan)
-    drawn = draw(is_drawn, lambda: draw_audit(found, place), picture, again_with(options, "--plot"))
+    drawn = draw(is_drawn, lambda: draw_audit(found, picture), picture, again_with(options, "--plot"))
     if options.format == "json":
         print(to_json(found))
     else:
@@ -80,7 +80,7 @@ def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any
     from hpcdp.report.verdict import report, to_json
     from hpcdp.results.decision import VIOLATION
     from hpcdp.results.verdict import verify
-    from hpcdp.study.problem import resolve
+    from hpcdp.study.resolving import resolve
     from hpcdp.study.versions import refuse_other_study
 
     if claim.pure_level is None:
@@ -97,11 +97,12 @@ def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any
         raise StudyError(
             "audit: with [pure] accepted without --sequential, --orientation, --limits, --output and --plot"
         )
-    with settled_here(options, store) as there, stoppable(where) as stop:
+    options.found = store
+    with stoppable(where) as stop:
         problem, trial = resolve(study, say, where.library_threads)
-        refuse_other_study(there.root, problem, options.allow_changed_code)
-        print_plan(plan_of(options, there.root, problem, trial, where))
-        found = verify(compute(options, there, problem, trial, stop), claim)
+        refuse_other_study(store, problem, options.allow_changed_code)
+        print_plan(plan_of(options, store, problem, trial, where))
+        found = verify(compute(options, store, problem, trial, stop), claim)
     print(to_json([found]) if options.format == "json" else f"{report([found])}\n\nstore: {store}")
     if options.show_rows:
         print_contents(found.result)
@@ -116,19 +117,19 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
     from hpcdp.report.sequential import report, to_json
     from hpcdp.results.decision import VIOLATION
     from hpcdp.results.sequential import Rounds
-    from hpcdp.study.problem import resolve
+    from hpcdp.study.resolving import resolve
 
     again = shlex.join(["hpcdp", *options.given])
     is_drawn = options.plot is not False
-    with settled_here(options, store) as there, stoppable(where) as stop:
-        to, root = picture.absolute(), there.root
+    options.found = store
+    with stoppable(where) as stop:
         problem, trial = resolve(study, say, where.library_threads)
         refuse_unplayable(problem)
         rounds = Rounds.of(problem, options.batch, options.budget)
         with on_stderr() as progress:
-            place, news = place_of(options, stop), there.telling(progress)
-            found = run_sequential(problem, trial, root, claim, options.orientation, rounds, place, news, again)
-    drawn = draw(is_drawn, lambda: draw_sequential(found, to), picture, again_with(options, "--plot"))
+            place = place_of(options, stop)
+            found = run_sequential(problem, trial, store, claim, options.orientation, rounds, place, progress, again)
+    drawn = draw(is_drawn, lambda: draw_sequential(found, picture), picture, again_with(options, "--plot"))
     if options.format == "json":
         print(to_json(found))
     else:

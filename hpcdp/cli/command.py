@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import atexit
 import os
 import shlex
 import signal
@@ -13,14 +12,10 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hpcdp._base import compiling
 from hpcdp._base.asked import asking
-from hpcdp._base.early import leave_early, over
-from hpcdp._base.parent import fork_command, leave, say_end
 from hpcdp._base.places import located
-from hpcdp._base.prints import end_results
 from hpcdp._base.raised import describe_raised, readable
 from hpcdp._base.signals import Once, ignored
 from hpcdp._base.terminal import drawn, escaped, open_closed_descriptors
@@ -28,9 +23,6 @@ from hpcdp.cli.arguments import make_parser
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import DONE, FAILED, INTERRUPTED, WRONG, HpcdpError, StudyError
 from hpcdp.store.again import resume_command
-
-if TYPE_CHECKING:
-    from hpcdp.engine.settled import Settled
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,20 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_closed_descriptors()
     os.environ["MPLBACKEND"] = "agg"  # no command opens a window, and a notebook's choice may not be installed here
     compiling.tell_by(_say_compiling)
-    if (ended := fork_command()) is not None:
-        return ended
-    code = FAILED
-    try:
-        with escaped():
-            code = _run(None)
-    except SystemExit as error:  # of the arguments' parser
-        code = int(error.code or DONE)
-    finally:
-        end_results()
-        say_end(code)
-        over()
-    leave(code)
-    return code
+    with escaped():
+        return _run(None)
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -79,10 +59,6 @@ def _run(arguments: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         with ignored():  # a second one would only end this in the middle of the word
             print(f"\nhpcdp: interrupted{_go_on(options)}", file=sys.stderr, flush=True)
-            if arguments is None:  # Python ends by the signal itself when it interrupted an exec, as imports make them
-                say_end(INTERRUPTED)
-                atexit._run_exitfuncs()
-                os._exit(INTERRUPTED)
         return INTERRUPTED
     except BrokenPipeError:
         drawn(sys.stderr).close()
@@ -116,7 +92,7 @@ def _interruptible() -> Iterator[None]:
     interrupt = Once(signal.default_int_handler)
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, interrupt)}
     handler = signal.getsignal(signal.SIGINT)
-    own = interrupt if handler in (signal.default_int_handler, leave_early) or not callable(handler) else Once(handler)
+    own = interrupt if handler is signal.default_int_handler or not callable(handler) else Once(handler)
     if callable(handler):  # also one of other libraries, which does not tell whether a signal came
         before[signal.SIGINT] = signal.signal(signal.SIGINT, own)
     try:
@@ -145,14 +121,13 @@ def _fail(error: Exception, code: int, debug: bool, study: str | None = None) ->
 
 def _stopped(error: Stopped, options: argparse.Namespace) -> int:
     """A run that was asked to end did so in order; in a chain of jobs the next one is submitted."""
-    there: Settled = options.found
     if getattr(options, "chained", False) and error.is_walltime:
         from hpcdp.clusters.folder import job_folder
         from hpcdp.clusters.submit import submit_next
         from hpcdp.store.root import latest_version, open_layout
         from hpcdp.study.stored import stored_study
 
-        layout = open_layout(there.root)
+        layout = open_layout(options.found)
         name = stored_study(layout, latest_version(layout)).name
         try:
             job = submit_next(layout, job_folder(layout, name))
@@ -168,10 +143,10 @@ def _go_on(options: argparse.Namespace) -> str:
     """What becomes of an interrupted command: the command that goes on with its run where it ran, once there is a store."""
     from hpcdp.store.root import is_store
 
-    there: Settled | None = getattr(options, "found", None)
-    if there is None or not is_store(there.root):
-        return "; nothing was stored" if there is not None else ""
+    store: Path | None = getattr(options, "found", None)
+    if store is None or not is_store(store):
+        return "; nothing was stored" if store is not None else ""
     place = getattr(options, "cluster", "local")
     is_audit = options.given[0] == "audit"  # which is more than the run in its store
-    words = shlex.join(["hpcdp", *options.given]) if is_audit else resume_command(there.given, place)
+    words = shlex.join(["hpcdp", *options.given]) if is_audit else resume_command(store, place)
     return f"; what is committed is kept; go on with: {words}"

@@ -19,24 +19,22 @@ def submit(options: argparse.Namespace) -> None:
     from hpcdp.clusters.profile import Profile
     from hpcdp.clusters.submit import refuse_second_driver, submit_driver
     from hpcdp.engine.driver import read_study, store_problem
-    from hpcdp.engine.settled import settled
     from hpcdp.store.layout import Layout
-    from hpcdp.study.problem import resolve
+    from hpcdp.study.resolving import resolve
     from hpcdp.study.versions import refuse_other_study
 
     profile = Profile.from_toml(options.profile)
     slurm.check_installed()
     study, store = read_study(options.study, options.store)
     text = Path(options.profile).read_text(encoding="utf-8")
-    with settled(store) as there:
-        problem, trial = resolve(study, say, profile.worker.library_threads)
-        refuse_other_study(there.root, problem, options.allow_changed_code)
-        print_plan(plan_of(options, there.root, problem, trial, Where(profile)))
-        folder = job_folder(Layout(there.root), study.name)
-        refuse_second_driver(folder)
-        ended = {job.id for job in slurm.jobs_named([driver_name(folder.name)]) if not job.is_active}
-        store_problem(problem, there.root, options.allow_changed_code, options.trust_code, ended)
-        print(submit_driver(profile, text, folder, there.root.resolve(), options.trust_code), flush=True)
+    problem, trial = resolve(study, say, profile.worker.library_threads)
+    refuse_other_study(store, problem, options.allow_changed_code)
+    print_plan(plan_of(options, store, problem, trial, Where(profile)))
+    folder = job_folder(Layout(store), study.name)
+    refuse_second_driver(folder)
+    ended = {job.id for job in slurm.jobs_named([driver_name(folder.name)]) if not job.is_active}
+    store_problem(problem, store, options.allow_changed_code, options.trust_code, ended)
+    print(submit_driver(profile, text, folder, store.resolve(), options.trust_code), flush=True)
     path = typed(store)
     print(f"store: {store}; see hpcdp status {path}, hpcdp logs {path}, hpcdp cancel {path}", file=sys.stderr)
 

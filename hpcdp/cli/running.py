@@ -16,11 +16,11 @@ from hpcdp.cli._computing import (
     compute,
     draw,
     draws_picture,
+    parse_early,
     placed,
     plan_of,
     print_plan,
     say,
-    settled_here,
     stoppable,
 )
 from hpcdp.cli.auditing import audited_claim
@@ -79,24 +79,26 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace, at_risk: bool = False) -> Path:
     """The store. at_risk: whether the study has [at_risk]."""
+    parsed = parse_early(options.study)
     _load()
     from hpcdp.engine.driver import read_study
-    from hpcdp.study.problem import resolve
+    from hpcdp.study.resolving import resolve
     from hpcdp.study.versions import refuse_other_study
 
     where = placed(options)
-    study, store = read_study(options.study, options.store)
+    study, store = read_study(parsed, options.store)
     if (study.at_risk is not None) != at_risk:
         has, command = ("no", "run") if at_risk else ("a section", "risk")
         raise StudyError(
             f"STUDY: {options.study} has {has} [at_risk]; go on with: hpcdp {command} {typed(options.study)}"
         )
-    with settled_here(options, store) as there, stoppable(where) as stop:
+    options.found = store
+    with stoppable(where) as stop:
         problem, trial = resolve(study, say, where.library_threads)
-        refuse_other_study(there.root, problem, options.allow_changed_code)
-        plan = plan_of(options, there.root, problem, trial, where)
+        refuse_other_study(store, problem, options.allow_changed_code)
+        plan = plan_of(options, store, problem, trial, where)
         print_plan(plan)
-        _drive(options, there, problem, trial, stop, plan)
+        _drive(options, store, problem, trial, stop, plan)
     return store
 
 
@@ -120,25 +122,26 @@ def _stored_index(study: Any) -> Any:
 
 def resume(options: argparse.Namespace) -> None:
     """Go on from a store alone."""
-    from hpcdp.engine.driver import resolve_stored
+    from hpcdp.engine.driver import resolve_latest
 
-    where = placed(options)
-    with settled_here(options, options.store) as there, stoppable(where) as stop:
-        problem, trial = resolve_stored(
-            there.root, options.allow_changed_code, options.trust_code, say, where.library_threads
+    where, store = placed(options), options.store
+    options.found = store
+    with stoppable(where) as stop:
+        problem, trial = resolve_latest(
+            store, options.allow_changed_code, options.trust_code, say, where.library_threads
         )
-        plan = plan_of(options, there.root, problem, trial, where) if options.plot is None else None
-        _drive(options, there, problem, trial, stop, plan)
+        plan = plan_of(options, store, problem, trial, where) if options.plot is None else None
+        _drive(options, store, problem, trial, stop, plan)
 
 
-def _drive(options: argparse.Namespace, there: Any, problem: Any, trial: Any, stop: Stop, plan: Any) -> None:
+def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop, plan: Any) -> None:
     from hpcdp.report.printed import text
 
-    result = compute(options, there, problem, trial, stop)
+    result = compute(options, store, problem, trial, stop)
     print(text(result))
     claims = result.study.study.claim is not None and not getattr(options, "verify", False)
-    check = f"check: hpcdp verify {typed(there.given)}\n" if claims else ""
-    print(f"\nstore: {there.given}\n{check}page:  hpcdp report {typed(there.given)}\n", end="", flush=True)
-    again = f"hpcdp plot {typed(there.given)}"
-    place = default_plot(there.root)
-    print(draw(draws_picture(options, plan), lambda: result.plot(place), default_plot(there.given), again), end="")
+    check = f"check: hpcdp verify {typed(store)}\n" if claims else ""
+    print(f"\nstore: {store}\n{check}page:  hpcdp report {typed(store)}\n", end="", flush=True)
+    again = f"hpcdp plot {typed(store)}"
+    place = default_plot(store)
+    print(draw(draws_picture(options, plan), lambda: result.plot(place), place, again), end="")

@@ -1,7 +1,8 @@
-"""Where tasks run: this machine, SLURM jobs, one SLURM allocation, or a running scheduler. One contract: a `Place`."""
+"""Where tasks run: this machine, SLURM jobs, one SLURM allocation, or a running scheduler."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from hpcdp._base.asked import option
 from hpcdp._base.given import wrong
-from hpcdp.clusters.local import default_workers, open_local
-from hpcdp.clusters.place import DaskPlace, Place
-from hpcdp.clusters.pool import open_pool
+from hpcdp._base.signals import kept_handlers
+from hpcdp.clusters.executors import TaskExecutor
 from hpcdp.errors import StoreError, StudyError
 
 if TYPE_CHECKING:
     from hpcdp.clusters.folder import JobFolder
     from hpcdp.clusters.profile import Profile
+    from hpcdp.clusters.remote import OnDask
 
-__all__ = ["Place", "Where", "connect", "default_workers", "open_local", "parse_place"]
+__all__ = ["TaskExecutor", "Where", "connect", "default_workers", "parse_place"]
 
 _ACCEPTED = "local, a scheduler address such as tcp://host:8786, a scheduler file (.json) or a cluster profile (.toml)"
 _ADDRESS = re.compile(r"^[a-z]+://")
@@ -49,6 +50,11 @@ class Where:
     def library_threads(self) -> int:
         """Threads that numerical libraries use in each task, as far as is known here."""
         return self.profile.worker.library_threads if self.profile else 1
+
+
+def default_workers() -> int:
+    """One process a usable core."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def parse_place(cluster: str) -> Where:
@@ -103,42 +109,34 @@ def connect(
     generation: int = 0,
     note: Callable[[str], None] = lambda _: None,
     dashboard: bool = False,
-    modules: tuple[str, ...] = (),
-    is_short: bool = False,
-) -> Iterator[Place]:
-    """Open a place; whatever it started ends with the context.
+) -> Iterator[OnDask]:
+    """Workers of a Dask scheduler; whatever this started ends with the context.
 
-    workers: processes on this machine. folder, generation: where a profile's jobs keep logs and keys, and of which run.
-    note: told of jobs that end, are refused, or wait. dashboard: of workers on this machine; a profile says it itself. modules:
-    what tasks need, loaded once for the workers of a machine or job. is_short: whether the work takes too little for workers of
-    this machine to have a scheduler, unless a dashboard is asked for.
+    workers: processes of a scheduler on this machine. folder, generation: where a profile's jobs keep logs and keys, and of which
+    run. note: told of jobs that end, are refused, or wait. dashboard: of a scheduler on this machine; a profile says it itself.
     Raises StoreError when no scheduler answers.
     """
     if where.profile is not None:
         assert folder is not None
-        with _open_profile(where.profile, folder, generation, note, modules) as place:
-            yield place
+        with _open_profile(where.profile, folder, generation, note) as executor:
+            yield executor
     elif where.address is not None or where.scheduler_file is not None:
-        with _attach(where, note) as place:
-            yield place
-    elif dashboard or not is_short:
-        with open_local(workers or default_workers(), dashboard, modules) as place:
-            yield place
+        with _attach(where, note) as executor:
+            yield executor
     else:
-        with open_pool(workers or default_workers(), modules) as pool:
-            yield pool
+        from hpcdp.clusters.local import open_local
+
+        with open_local(workers or default_workers(), dashboard) as executor:
+            yield executor
 
 
 @contextmanager
 def _open_profile(
-    profile: Profile, folder: JobFolder, generation: int, note: Callable[[str], None], modules: tuple[str, ...]
-) -> Iterator[DaskPlace]:
-    from hpcdp._base.global_state import kept
-    from hpcdp.clusters._processes import refuse_few_files_for
+    profile: Profile, folder: JobFolder, generation: int, note: Callable[[str], None]
+) -> Iterator[OnDask]:
     from hpcdp.clusters.certificates import Certificate
 
-    refuse_few_files_for(profile.size.most * profile.worker.process_count, is_scheduled=True)
-    with kept():  # dask-jobqueue takes Ctrl-C for itself when it is imported
+    with kept_handlers():  # dask-jobqueue takes Ctrl-C for itself when it is imported
         if profile.cluster.driver == "allocation":
             from hpcdp.clusters.allocation import open_allocation as open_profile
         else:
@@ -146,16 +144,18 @@ def _open_profile(
     Certificate.remove_up_to(folder.keys, generation)
     certificate = Certificate.create(folder.key(generation)) if profile.cluster.tls else None
     try:
-        with open_profile(profile, folder, certificate, note, modules) as place:
-            yield place
+        with open_profile(profile, folder, certificate, note) as executor:
+            yield executor
     finally:
         if certificate:
             certificate.remove()
 
 
 @contextmanager
-def _attach(where: Where, note: Callable[[str], None]) -> Iterator[DaskPlace]:
+def _attach(where: Where, note: Callable[[str], None]) -> Iterator[OnDask]:
     from distributed import Client
+
+    from hpcdp.clusters.remote import open_on_dask
 
     name = where.address or str(where.scheduler_file)
     to = {"address": where.address} if where.address else {"scheduler_file": str(where.scheduler_file)}
@@ -166,4 +166,5 @@ def _attach(where: Where, note: Callable[[str], None]) -> Iterator[DaskPlace]:
     with client:
         if not str(client.scheduler_info(n_workers=0)["address"]).startswith("tls://"):
             note(f"warning: the scheduler at {name} has no TLS: who reaches it can run code as you (hpcdp certificate)")
-        yield DaskPlace(client, _PATIENCE)
+        with open_on_dask(client, _PATIENCE) as executor:
+            yield executor

@@ -12,14 +12,14 @@ from typing import Any
 from distributed import SpecCluster
 
 from hpcdp._base.files import make_folders, open_itself, replaced
-from hpcdp._base.signals import deferred, ignored
+from hpcdp._base.signals import ignored
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.fleet import Unit, open_fleet
 from hpcdp.clusters.folder import JobFolder
-from hpcdp.clusters.place import DaskPlace
 from hpcdp.clusters.profile import Profile
-from hpcdp.clusters.scheduler import ChunkScheduler, dask_settings
+from hpcdp.clusters.remote import OnDask
+from hpcdp.clusters.scheduler import QuietScheduler, dask_settings
 from hpcdp.clusters.worker import WorkerJob, job_arguments
 from hpcdp.errors import StudyError
 
@@ -114,13 +114,12 @@ def open_allocation(
     folder: JobFolder,
     certificate: Certificate | None,
     note: Callable[[str], None],
-    modules: tuple[str, ...] = (),
-) -> Iterator[DaskPlace]:
+) -> Iterator[OnDask]:
     """A scheduler in this process, and a step of workers on every node of this job."""
     import dask
 
     left = slurm.seconds_left(os.environ["SLURM_JOB_ID"])
-    arguments = job_arguments(profile, folder, certificate, modules, time.time() + left if left else None)
+    arguments = job_arguments(profile, folder, certificate, time.time() + left if left else None)
     security = certificate.security() if certificate else None
     options = {
         "dashboard_address": profile.cluster.dashboard_address,
@@ -133,17 +132,16 @@ def open_allocation(
     with dask.config.set(dask_settings()):
         ending = ExitStack()
         try:
-            with deferred():
-                cluster = SpecCluster(
-                    name=folder.name,
-                    scheduler={"cls": ChunkScheduler, "options": options},
-                    security=security,
-                    silence_logs="CRITICAL",
-                )
-                ending.enter_context(cluster)
-                units = StepUnits(cluster, profile, folder, arguments)
-                place = open_fleet(ending, cluster, units, profile, note)
-            yield place
+            cluster = SpecCluster(
+                name=folder.name,
+                scheduler={"cls": QuietScheduler, "options": options},
+                security=security,
+                silence_logs="CRITICAL",
+            )
+            ending.enter_context(cluster)
+            units = StepUnits(cluster, profile, folder, arguments)
+            executor = open_fleet(ending, cluster, units, profile, note)
+            yield executor
         finally:
             with ignored():
                 ending.close()

@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hpcdp.clusters.place import DaskPlace
 from hpcdp.clusters.profile import Profile
+from hpcdp.clusters.remote import OnDask, open_on_dask
 from hpcdp.clusters.slurm import ACTIVE, SlurmError
 
 if TYPE_CHECKING:
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds between tries to start units that fail
 _POLITE = 10.0  # seconds in which dismissed workers may leave by themselves
 _TRIES = 6  # failures in a row, with no unit left, after which the fleet gives up
+_MEMORY = 0.95  # of a job's memory that its tasks may take: beyond, a batch system kills all of the job
 _REFUSED, _RELEASED = "REFUSED", "RELEASED"
 
 
 @dataclass
 class Unit:
-    """name: with which the names of its workers begin, with a dash and more behind it. seconds: how long it has run."""
+    """name: of its worker too. seconds: how long it has run."""
 
     name: str
     id: str = ""
@@ -257,7 +258,7 @@ class Fleet:
 
 def open_fleet(
     ending: ExitStack, cluster: SpecCluster, units: Units, profile: Profile, note: Callable[[str], None]
-) -> DaskPlace:
+) -> OnDask:
     """A client of a cluster and a fleet of units for it, started; both end, the fleet first, with `ending`."""
     from distributed import Client
 
@@ -266,8 +267,9 @@ def open_fleet(
     fleet = Fleet(units, profile.worker.slots, size.least, size.most, poll, note)
     ending.callback(fleet.close)
     fleet.start()
-    return DaskPlace(client, profile.cluster.no_worker_timeout, profile.worker.threads == 1, fleet)
+    memory = int(_MEMORY * profile.worker.memory)
+    return ending.enter_context(open_on_dask(client, profile.cluster.no_worker_timeout, fleet, memory))
 
 
 def _belongs(worker: str, unit: Unit) -> bool:
-    return worker.startswith(f"{unit.name}-")
+    return worker == unit.name

@@ -10,14 +10,14 @@ from dask_jobqueue import SLURMCluster
 from distributed.deploy.cluster import Cluster
 
 from hpcdp._base.files import make_folders, replaced
-from hpcdp._base.signals import deferred, ignored
+from hpcdp._base.signals import ignored
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.fleet import Unit, open_fleet
 from hpcdp.clusters.folder import JobFolder
-from hpcdp.clusters.place import DaskPlace
 from hpcdp.clusters.profile import Profile
-from hpcdp.clusters.scheduler import ChunkScheduler, dask_settings
+from hpcdp.clusters.remote import OnDask
+from hpcdp.clusters.scheduler import QuietScheduler, dask_settings
 from hpcdp.clusters.worker import WorkerJob, job_arguments
 
 
@@ -121,12 +121,11 @@ def open_jobs(
     folder: JobFolder,
     certificate: Certificate | None,
     note: Callable[[str], None],
-    modules: tuple[str, ...] = (),
-) -> Iterator[DaskPlace]:
+) -> Iterator[OnDask]:
     """A scheduler in this process, and jobs of workers; all of them end with the context."""
     import dask
 
-    arguments = job_arguments(profile, folder, certificate, modules)
+    arguments = job_arguments(profile, folder, certificate)
     interface = arguments.pop("interface")
     options = {"dashboard_address": profile.cluster.dashboard_address, "port": profile.cluster.port}
     make_folders(folder.root.parent, folder.logs)
@@ -134,22 +133,21 @@ def open_jobs(
     with dask.config.set(dask_settings()):
         ending = ExitStack()
         try:
-            with deferred():
-                cluster = JobCluster(
-                    name=folder.name,
-                    scheduler_cls=ChunkScheduler,
-                    scheduler_options=options,
-                    interface=interface,
-                    security=certificate.security() if certificate else None,
-                    silence_logs="CRITICAL",
-                    **arguments,
-                )
-                ending.enter_context(cluster)
-                with replaced(folder.worker_script) as new:
-                    new.write_text(cluster.job_script())
-                units = JobUnits(cluster, profile.worker.cores, folder.name)
-                place = open_fleet(ending, cluster, units, profile, note)
-            yield place
+            cluster = JobCluster(
+                name=folder.name,
+                scheduler_cls=QuietScheduler,
+                scheduler_options=options,
+                interface=interface,
+                security=certificate.security() if certificate else None,
+                silence_logs="CRITICAL",
+                **arguments,
+            )
+            ending.enter_context(cluster)
+            with replaced(folder.worker_script) as new:
+                new.write_text(cluster.job_script())
+            units = JobUnits(cluster, profile.worker.cores, folder.name)
+            executor = open_fleet(ending, cluster, units, profile, note)
+            yield executor
         finally:
             with ignored():
                 ending.close()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from distributed import Scheduler, Worker
 
 from hpcdp.clusters.scratch import private_folder
 
 SETTINGS: dict[str, Any] = {
-    "distributed.scheduler.allowed-failures": 2,  # a task that kills its worker must not take every worker
+    "distributed.scheduler.allowed-failures": 1 << 30,  # a lost node is nobody's fault: node executors count deaths
     "distributed.scheduler.worker-saturation": 1.0,  # no more tasks on a worker than it has threads
     "distributed.admin.large-graph-warning-threshold": "100MB",
     "distributed.worker.memory.target": False,  # results are small; spilling would only slow a full machine
@@ -35,23 +35,13 @@ class QuietWorker(Worker):
         """No server."""
 
 
-class ChunkScheduler(Scheduler):
-    """Keeps every task to itself until a thread is free.
-
-    Dask's own scheduler does so for large groups of tasks only and deals others out at once. Then a worker process that
-    dies takes tasks with it that it had not begun, and all of them are blamed; here only what it was executing is.
-    """
-
-    blames_exactly: ClassVar[bool] = True
+class QuietScheduler(Scheduler):
+    """Serves HTTP only where a dashboard was asked for."""
 
     def start_http_server(self, routes: Any, dashboard_address: Any, *others: Any, **options: Any) -> None:
         """The dashboard, which asks nobody who he is, where it was asked for; else no server, where Dask starts one."""
         if dashboard_address is not None:
             super().start_http_server(routes, dashboard_address, *others, **options)
-
-    def is_rootish(self, ts: Any) -> bool:
-        """Whether a task may wait in the scheduler: all that are not tied to a worker."""
-        return not (ts.resource_restrictions or ts.worker_restrictions or ts.host_restrictions)
 
     async def connected(self) -> dict[str, int]:
         """Workers by name, with how many tasks each has."""

@@ -48,20 +48,18 @@ def job_arguments(
     profile: Profile,
     folder: JobFolder,
     certificate: Certificate | None,
-    modules: tuple[str, ...] = (),
     end: float | None = None,
 ) -> dict[str, Any]:
-    """Keyword arguments of a WorkerJob. modules: what tasks need, loaded once for all workers of a job. end: when its job ends
-    (seconds since 1970), if that is not a walltime away.
-    """
+    """Keyword arguments of a WorkerJob. end: when its job ends (seconds since 1970), if that is not a walltime away."""
     site, worker = profile.cluster, profile.worker
     lifetime = worker.walltime - site.drain // 8  # after the preload's last moment: Dask would cut a task short
     python = site.python or shlex.quote(sys.executable)
-    extra = ["--nworkers", str(worker.process_count), "--lifetime", f"{lifetime}s"]
-    extra += [word for module in modules for word in ("--module", module)]
+    extra = ["--lifetime", f"{lifetime}s", "--preload", "hpcdp.clusters.preload", "--no-dashboard"]
+    extra += ["--worker-class", "hpcdp.clusters.scheduler.QuietWorker"]
     return {
         "cores": worker.slots,
-        "processes": worker.process_count,
+        "processes": 1,
+        "nanny": False,
         "memory": f"{worker.memory}B",
         "job_cpu": worker.cores,
         "job_mem": f"{-(-worker.memory >> 20)}M",
@@ -76,7 +74,6 @@ def job_arguments(
         "local_directory": '"$HPCDP_SCRATCH"',
         "job_extra_directives": [*log_directives(folder, "worker-%j.log"), "--no-requeue", *worker.directives],
         "job_script_prologue": [*site.prologue, *worker_exports(profile, certificate, end)],
-        "worker_command": "hpcdp.clusters.job_workers",
         "worker_extra_args": extra,
     }
 

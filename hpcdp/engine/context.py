@@ -9,14 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from threading import Lock
 from typing import BinaryIO
 
 import numpy as np
 
+from hpcdp._base.doing import drawing
 from hpcdp._base.raised import readable
-from hpcdp._base.slow_draws import naming
-from hpcdp.engine.last_draw import note_draw
 from hpcdp.errors import MechanismError
 from hpcdp.keys import digest_bytes
 from hpcdp.losses import foreign_code, kind_of, make_loss
@@ -58,7 +56,6 @@ class Context:
     others: dict[str, Loss] = field(default_factory=dict)  # that a refined loss may take instead
     training_prints: dict[str, list[str]] = field(default_factory=dict, repr=False)  # of laws that were drawn to learn
     _sides: OrderedDict[str, Side] = field(default_factory=OrderedDict, repr=False)
-    _lock: Lock = field(default_factory=Lock, repr=False)  # a user's own workers may have several threads
 
     @property
     def foreign(self) -> str | None:
@@ -93,35 +90,32 @@ class Context:
         def where() -> str:
             return f"{stage.name} chunk {chunk} of {problem.describe_law(law)}"
 
-        note_draw(where)
         try:
-            with naming(where):
+            with drawing(where, problem.sampler.timeout):
                 return problem.sampler.draw(problem.laws[law], law, stage.name, chunk, start, size, problem.schema)
         except MechanismError as error:
             raise ChunkError(where(), readable(str(error))) from error
 
     def training(self, law: str) -> Side:
         """The training samples of a law; the most recent ones stay in memory, because one D serves many pairs."""
-        with self._lock:
-            side = self._sides.get(law)
-            return self._keep(law, self._load_training(law) if side is None else side)
+        side = self._sides.get(law)
+        return self._keep(law, self._load_training(law) if side is None else side)
 
     def sides(self, number: int) -> tuple[Side, Side]:
         """The training samples of both laws of a pair; many are sorted side by side, and those that are kept are read so too."""
         d, d_prime = self.problem.pair_laws[number]
         stage = self.problem.train
         if stage.total >= _APART and d != d_prime:
-            with self._lock:
-                missing = [law for law in (d, d_prime) if law not in self._sides]
-                if len(missing) == 2:
-                    with ThreadPoolExecutor(2) as pool:
-                        if stage in self.problem.kept_stages:
-                            sides = list(pool.map(self._load_training, missing))
-                        else:  # a mechanism is called in this thread alone: it draws while what it drew before is sorted
-                            sorting = [pool.submit(self._as_side, self._gathered(law)) for law in missing]
-                            sides = [future.result() for future in sorting]
-                    for law, side in zip(missing, sides, strict=True):
-                        self._keep(law, side)
+            missing = [law for law in (d, d_prime) if law not in self._sides]
+            if len(missing) == 2:
+                with ThreadPoolExecutor(2) as pool:
+                    if stage in self.problem.kept_stages:
+                        sides = list(pool.map(self._load_training, missing))
+                    else:  # a mechanism is called in this thread alone: it draws while what it drew before is sorted
+                        sorting = [pool.submit(self._as_side, self._gathered(law)) for law in missing]
+                        sides = [future.result() for future in sorting]
+                for law, side in zip(missing, sides, strict=True):
+                    self._keep(law, side)
         return self.training(d), self.training(d_prime)
 
     def _keep(self, law: str, side: Side) -> Side:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,22 +15,19 @@ from numpy.typing import NDArray
 
 from hpcdp._base.asked import asking
 from hpcdp._base.given import path_of
-from hpcdp._base.global_state import kept
 from hpcdp._base.signals import as_interruptions, ignored
-from hpcdp.clusters import Place, Where, default_workers, parse_place
+from hpcdp.clusters import TaskExecutor, Where, default_workers, parse_place
 from hpcdp.engine.execute import Outcome, execute, run_batches
+from hpcdp.engine.executors import Executors, Options, at_once, refuse_place
 from hpcdp.engine.failures import RunFailed, describe_killed, failed
 from hpcdp.engine.identical_chunks import refuse_identical_chunks
-from hpcdp.engine.last_draw import take_last_draw
 from hpcdp.engine.monitor import Monitor
-from hpcdp.engine.outcomes import Failure, no_memory, unusable
-from hpcdp.engine.places import Options, Places, at_once, refuse_place, refuse_unsendable
+from hpcdp.engine.outcomes import no_memory, unusable
 from hpcdp.engine.progress import Progress, progress_of
 from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded, set_samples_aside
-from hpcdp.engine.settled import settled
 from hpcdp.engine.stopping import Stopped
-from hpcdp.engine.window import PlaceError
-from hpcdp.errors import DamagedError, HpcdpError, StudyError
+from hpcdp.engine.tasks import draws_vary
+from hpcdp.errors import DamagedError, HpcdpError, PlaceError, StudyError
 from hpcdp.notions.bounds import BOUNDS_VERSION
 from hpcdp.planning.cluster_needs import cluster_needs
 from hpcdp.planning.costs import Costs, seconds_alone
@@ -38,7 +36,6 @@ from hpcdp.planning.reuse_choice import choose_reuse
 from hpcdp.planning.summary import refuse_endless
 from hpcdp.planning.tape_words import describe_tape
 from hpcdp.planning.targets import decide, share_time, summary
-from hpcdp.planning.task import Task
 from hpcdp.planning.ways import all_done, schedule, sized
 from hpcdp.results.assemble import assemble, bounds_of, flat_batches, pair_entries
 from hpcdp.results.result import Result, make_result
@@ -54,10 +51,11 @@ from hpcdp.store.root import create_store, is_store, make_group, open_latest
 from hpcdp.study.decisions import with_known_sizes
 from hpcdp.study.file import Study
 from hpcdp.study.following import going_on
-from hpcdp.study.problem import Problem, resolve, try_study
+from hpcdp.study.problem import Problem
+from hpcdp.study.resolving import resolve, resolve_stored
 from hpcdp.study.trial_draws import Trial
 from hpcdp.study.trust import refuse_foreign_code
-from hpcdp.study.versions import load_problem, mend, save_problem
+from hpcdp.study.versions import mend, save_problem
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -104,11 +102,10 @@ def run(
     StoreError) when there is no worker for too long.
     """
     options = Options(cluster, workers, client, allow_changed_code, trust_code)
-    parsed, given = read_study(study, store)
+    parsed, root = read_study(study, store)
     progress = progress_of(progress)
-    with settled(given) as there:
-        problem, trial = resolve(parsed, progress.note, parse_place(cluster).library_threads)
-        return replace(run_problem(problem, trial, there.root, options, there.telling(progress)), store=given)
+    problem, trial = resolve(parsed, progress.note, parse_place(cluster).library_threads)
+    return run_problem(problem, trial, root, options, progress)
 
 
 @asking(by_command=False)
@@ -127,15 +124,12 @@ def resume(
     trust_code: whether to run the code that the study names where the store is another user's; StudyError else.
     """
     options = Options(cluster, workers, client, allow_changed_code, trust_code)
-    progress, threads = progress_of(progress), parse_place(cluster).library_threads
-    with settled(path_of("store", store)) as there:
-        problem, trial = resolve_stored(there.root, allow_changed_code, trust_code, progress.note, threads)
-        result = run_problem(problem, trial, there.root, options, there.telling(progress))
-        return replace(result, store=there.given)
+    progress, threads, root = progress_of(progress), parse_place(cluster).library_threads, path_of("store", store)
+    problem, trial = resolve_latest(root, allow_changed_code, trust_code, progress.note, threads)
+    return run_problem(problem, trial, root, options, progress)
 
 
-@kept()
-def resolve_stored(
+def resolve_latest(
     store: str | Path,
     allow_changed_code: bool = False,
     trust_code: bool = False,
@@ -150,9 +144,7 @@ def resolve_stored(
         layout, version = open_latest(store)
         if not trust_code:
             refuse_foreign_code(layout)
-        problem = load_problem(layout, version, allow_changed_code)
-    trial = try_study(problem.study, problem.sampler, problem.pairs, note, threads)
-    return problem, trial
+        return resolve_stored(layout, version, allow_changed_code, note, threads)
 
 
 def index_of(store: Path) -> Index:
@@ -161,13 +153,9 @@ def index_of(store: Path) -> Index:
 
 
 def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, progress: Progress) -> Result:
-    """Run a resolved problem into a store under its lease. Raises Stopped when options.stop was requested.
-
-    store: an absolute path (`settled`).
-    """
+    """Run a resolved problem into a store under its lease. Raises Stopped when options.stop was requested."""
     where = parse_place(options.cluster)
     refuse_place(options)
-    refuse_unsendable(problem, options, where)
     refuse_endless(problem, trial, at_once(options, where))
     with opened(problem, store, options, progress) as (layout, lease, version):
         return _drive(layout, lease, version, problem, trial, options, where, progress)
@@ -277,21 +265,18 @@ def _drive(
     tasks = schedule(problem, index, costs, workers)
     expected = cluster_needs(tasks, where.profile) if where.profile else None
 
-    def killed(task: Task) -> Failure:
-        return describe_killed(problem, task, take_last_draw(layout.last_draw(lease.generation, task.name)))
-
-    monitor = Monitor(progress, options.stop, lease.lost.is_set, killed, expected)
+    monitor = Monitor(progress, options.stop, lease.lost.is_set, partial(describe_killed, problem), expected)
     monitor.patience = max(monitor.patience, _SLOW * costs.drawing(problem.sampler.chunk, 1))
     lease.news = monitor.news
     options.stop.check()
-    with Places(layout, lease, problem, options, where, monitor) as places:
+    with Executors(layout, lease, problem, options, where, monitor) as executors:
 
-        def place(more: float = 0.0) -> Place:
-            return places.place(seconds_alone(problem, tasks) + more)
+        def executor(more: float = 0.0) -> TaskExecutor:
+            return executors.executor(seconds_alone(problem, tasks) + more)
 
         if index.samples:
             reading = costs.read * len(problem.laws) * sum(stage.total for stage in problem.kept_stages)
-            if check_samples(place(reading), layout, root, version, problem, index, monitor):
+            if check_samples(executor(reading), layout, root, version, problem, index, monitor):
                 index = read_sound_index(layout, progress)
                 tasks = schedule(problem, index, costs, workers)
         outcome = Outcome()
@@ -299,7 +284,7 @@ def _drive(
             if tasks:
                 monitor.begin("run", tasks)
                 lease.beat()
-                outcome = execute(place(), root, version, lease.generation, tasks, monitor)
+                outcome = execute(executor(), root, version, lease.generation, tasks, monitor)
                 index = read_sound_index(layout, progress)
             if outcome.failures or not (problem.study.estimate.has_budget or problem.way.decides):
                 break
@@ -313,12 +298,17 @@ def _drive(
                     progress.note(f"  {name:<14} {words}")
             if not decided and (not tasks or tasks == before):
                 break
-        refuse_identical_chunks(layout, sized(problem, index))
-        return _finish(place, layout, lease, version, problem, index, outcome, monitor)
+
+        def is_varied(law: str, stage: str, size: int) -> bool:
+            (found,) = run_batches(executor(), monitor, draws_vary, [(root, version, law, stage, size)], "look")
+            return bool(found)
+
+        refuse_identical_chunks(layout, sized(problem, index), is_varied)
+        return _finish(executor, layout, lease, version, problem, index, outcome, monitor)
 
 
 def _finish(
-    place: Callable[[], Place],
+    executor: Callable[[], TaskExecutor],
     layout: Layout,
     lease: Lease,
     version: int,
@@ -334,7 +324,7 @@ def _finish(
     if not all_done(index, problem):
         raise failed(outcome.failures, resume_command(layout.root))
     stored = _stored_results(layout, version, monitor)
-    arrays = assemble(problem, index, _on_workers(place, monitor, bounds_of(problem)) if stored is None else None)
+    arrays = assemble(problem, index, _on_workers(executor, monitor, bounds_of(problem)) if stored is None else None)
     if stored is None or digests_of(stored) != digests_of(arrays):  # which only another program would have changed
         head = {
             "version": version,
@@ -362,14 +352,14 @@ def _stored_results(layout: Layout, version: int, monitor: Monitor) -> Arrays | 
 
 
 def _on_workers(
-    place: Callable[[], Place], monitor: Monitor, function: Callable[..., NDArray[np.float64]]
+    executor: Callable[[], TaskExecutor], monitor: Monitor, function: Callable[..., NDArray[np.float64]]
 ) -> Callable[..., NDArray[np.float64]]:
-    """A function of flat arrays of cells in grouped tasks on the place's workers."""
+    """A function of flat arrays of cells in grouped tasks."""
 
     def bounds(*arrays: Any) -> NDArray[np.float64]:
         batches = flat_batches(arrays, _BOUNDS_PER_TASK)
         monitor.begin_batches("certify", len(batches))
-        found = run_batches(place(), monitor, function, batches, "bounds")
+        found = run_batches(executor(), monitor, function, batches, "bounds")
         monitor.advance(len(batches))
         return np.concatenate(found) if found else np.empty(0)
 

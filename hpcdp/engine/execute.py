@@ -1,9 +1,6 @@
-"""Runs tasks on a place: in order, each after those it depends on, never more than a window at once.
+"""Runs tasks on an executor: in order, each after those it depends on, never more than a few for each thread at once.
 
-A worker process that dies is started again, and what it was doing runs again, up to three times. Where the scheduler
-keeps tasks to itself until a thread is free, what was blamed three times is guilty: its parts run for themselves, noting
-what they draw, and those that end their worker again have failed. Elsewhere Dask blames all that the worker held, so the
-parts of a blamed task run at the end, with nothing beside them.
+A task that ended its process each time is cut: its parts run for themselves, and those that end their process again have failed.
 """
 
 from __future__ import annotations
@@ -14,17 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hpcdp.clusters.place import Place
-from hpcdp.engine.outcomes import Failure, Report
+from hpcdp._base.node import ProcessDied
+from hpcdp.clusters.executors import Call, TaskExecutor
+from hpcdp.engine.outcomes import Failure
 from hpcdp.engine.stopping import Stopped
-from hpcdp.engine.tasks import run_task, run_task_inside
-from hpcdp.engine.window import Watch, open_window
+from hpcdp.engine.tasks import run_task
+from hpcdp.engine.window import Watch, Window
 from hpcdp.errors import StoreError
 from hpcdp.planning.task import Task
 from hpcdp.store.layout import Generation
-
-TASKS = ("hpcdp.engine.tasks",)
-"""Modules that workers need."""
 
 
 @dataclass
@@ -36,29 +31,25 @@ class Outcome:
 
 
 def execute(
-    place: Place,
+    executor: TaskExecutor,
     root: str,
     version: int,
     generation: Generation,
     tasks: Sequence[Task],
     watch: Watch,
-    function: Callable[[str, int, Generation, Task], Report] | None = None,
+    function: Callable[..., Any] = run_task,
 ) -> Outcome:
-    """Run all tasks; what ends its worker again and again becomes a failure, and the rest goes on.
+    """Run all tasks; what ends its process again and again becomes a failure, and the rest goes on.
 
-    function: run_task, or what does so in the driver. Raises StoreError as soon as the store cannot be written, and what
-    Window.next raises.
+    Raises StoreError as soon as the store cannot be written, and what Window.next raises.
     """
-    function = function or (run_task_inside if place.is_inside else run_task)
     outcome = Outcome()
-    window = open_window(place, watch)
     waiting = {task.name: set(task.after) for task in tasks}
     after: dict[str, list[Task]] = {}
     for task in tasks:
         for name in task.after:
             after.setdefault(name, []).append(task)
     ready = deque(task for task in tasks if not waiting[task.name])
-    blamed: deque[Task] = deque()
     whole: dict[str, Task] = {}  # part -> the task that was cut
     parts: dict[str, int] = {}  # task -> parts that are left
     left = len(tasks)
@@ -83,40 +74,27 @@ def execute(
         whole.update({part.name: task for part in some})
         return some
 
-    with window:
-        while ready or window.underway or blamed:
+    with Window(executor, watch) as window:
+        while ready or window.underway:
             if watch.stop.is_requested:
                 ready.clear()
-                blamed.clear()
-                if place.fleet is not None:
-                    place.fleet.freeze()
+                if executor.fleet is not None:
+                    executor.fleet.freeze()
                 if not window.underway:
                     raise Stopped(watch.stop.reason)
-            place.want(left)
-            while ready and window.has_room:
-                task = ready.popleft()
-                window.submit(task, task.name, function, root, version, generation, task)
-            if (
-                not window.underway
-            ):  # only tasks are left that were blamed for the death of a worker that held others too
-                task = blamed.popleft()
-                if task.name in whole:
-                    window.submit(task, f"{task.name}-alone", function, root, version, generation, task)
-                else:
-                    blamed.extendleft(reversed(cut(task)))
-                    continue
-            for task, report in window.next():
-                if report is not None:
+            executor.want(left)
+            some = [ready.popleft() for _ in range(min(len(ready), max(0, window.room)))]
+            window.begin([(task, Call(task.name, function, (root, version, generation, task))) for task in some])
+            for task, report in window.next() if window.underway else ():
+                if not isinstance(report, ProcessDied):
                     outcome.failures += report.failures
                     outcome.seconds += report.seconds
                     finish(task, report.seconds)
-                elif task.name in whole or (place.blames_exactly and task.work.is_one_draw):
-                    outcome.failures.append(watch.as_failure(task))
+                elif task.name in whole or task.work.is_one_draw:
+                    outcome.failures.append(watch.as_failure(task, report))
                     finish(task, math.nan)
-                elif place.blames_exactly:
-                    ready.extend(cut(task))
                 else:
-                    blamed.append(task)
+                    ready.extend(cut(task))
     if left:  # a stop left tasks out, and those that ran are done
         watch.stop.check()
     return outcome
@@ -124,26 +102,27 @@ def execute(
 
 def split(task: Task) -> list[Task]:
     """The parts of a task that can fail for themselves: its blocks, pairs or cells."""
-    return [replace(task, name=f"{task.name}.{i}", work=work, is_part=True) for i, work in enumerate(task.work.split())]
+    return [replace(task, name=f"{task.name}.{i}", work=work) for i, work in enumerate(task.work.split())]
 
 
 def run_batches(
-    place: Place, watch: Watch, function: Callable[..., Any], batches: Sequence[tuple[Any, ...]], name: str
+    executor: TaskExecutor, watch: Watch, function: Callable[..., Any], batches: Sequence[tuple[Any, ...]], name: str
 ) -> list[Any]:
     """Results of function(*batch) for all batches, in their order; ends at once when a stop is requested."""
     results: list[Any] = [None] * len(batches)
-    window = open_window(place, watch)
     following = 0
-    with window:
+    with Window(executor, watch) as window:
         while window.underway or following < len(batches):
             watch.stop.check()
-            place.want(len(batches) - following + len(window.underway))
-            while following < len(batches) and window.has_room:
-                window.submit(following, f"{name}-{following}", function, *batches[following])
-                following += 1
+            executor.want(len(batches) - following + len(window.underway))
+            some = range(following, min(len(batches), following + max(0, window.room)))
+            window.begin([(number, Call(f"{name}-{number}", function, batches[number])) for number in some])
+            following += len(some)
             for position, result in window.next():
                 results[position] = result
-                if result is None:
+                if isinstance(result, ProcessDied):
+                    if result.risk is not None:
+                        raise result
                     raise StoreError(
                         f"the task {name} ended its worker process each time it ran; is there enough memory?"
                     )

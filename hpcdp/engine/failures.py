@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hpcdp._base.node import ProcessDied
 from hpcdp.engine.outcomes import Failure
 from hpcdp.errors import HpcdpError, StudyError
 from hpcdp.planning.task import Task
 from hpcdp.study.problem import Problem
+from hpcdp.study.trial_draws import unanswered
 
 _SHOWN = 20  # failures that a message lists
 
@@ -51,7 +53,13 @@ def describe_failures(failures: Sequence[Failure]) -> list[str]:
     return lines
 
 
-def describe_killed(problem: Problem, task: Task, last: str | None = None) -> Failure:
-    """The failure of a task, one of the parts of a larger one, that ended its worker. last: the draw that it did."""
-    how = "it ended its worker process each time it ran" + (f", at {last}" if last else "")
-    return Failure(f"task {task.name}: {task.work.describe(problem)}", how, task.work.cause(problem) or task.name)
+def describe_killed(problem: Problem, task: Task, died: ProcessDied) -> Failure:
+    """The failure of a task, one of the parts of a larger one, that ended its process, or was ended for its time or memory."""
+    cause = task.work.cause(problem) or task.name
+    if died.limit is not None and died.step is not None:
+        return Failure(died.step, unanswered(died.limit), cause)
+    how = "it ended its worker process each time it ran"
+    if died.memory is not None:
+        how = f"it was ended each time it ran, as it took {died.memory >> 20:,} MiB when memory was short"
+    how += f", at {died.step}" if died.step else ""
+    return Failure(f"task {task.name}: {task.work.describe(problem)}", how, cause)

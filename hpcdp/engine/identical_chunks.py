@@ -6,7 +6,7 @@ the fit or the counts that used them. What rests on such chunks is set aside, be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from hpcdp.errors import DamagedError, MechanismError
@@ -21,14 +21,16 @@ from hpcdp.store.tallies import known_tallies
 from hpcdp.study.decisions import set_sizes_aside
 from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import first_sizes
-from hpcdp.study.trial_draws import equals_no_chance
 
 Chunk = tuple[str, str, int]
 """A law, a stage's name, and the chunk's number."""
 
 
-def refuse_identical_chunks(layout: Layout, problem: Problem) -> None:
-    """Set aside what rests on identical chunks, and raise MechanismError naming two of them."""
+def refuse_identical_chunks(layout: Layout, problem: Problem, is_varied: Callable[[str, str, int], bool]) -> None:
+    """Set aside what rests on identical chunks, and raise MechanismError naming two of them.
+
+    is_varied: whether so many draws of a law at a stage, drawn anew, cannot be equal by chance.
+    """
     if problem.sampler.call in READERS or not problem.way.keeps:
         return
     first: dict[str, Chunk] = {}
@@ -37,18 +39,12 @@ def refuse_identical_chunks(layout: Layout, problem: Problem) -> None:
         if first.setdefault(text, chunk) != chunk:
             found.setdefault(text, {first[text]}).add(chunk)
     stages = {stage.name: stage for stage in (problem.train, problem.test)}
-
-    @cache
-    def is_varied(law: str, stage: Stage, size: int) -> bool:
-        outputs = problem.sampler.draw(problem.laws[law], law, stage.name, 0, 0, size, problem.schema)
-        return equals_no_chance(outputs)
-
+    varied = cache(is_varied)
     same: list[list[Chunk]] = []
     for chunks in found.values():
         law, name, number = min(chunks)
-        if is_varied(law, stages[name], min(1024, stages[name].chunk_size(number))):
+        if varied(law, name, min(1024, stages[name].chunk_size(number))):
             same.append(sorted(chunks))
-    problem.sampler.end()
     if not same:
         return
     set_laws_aside(layout, problem, {law for chunks in same for law, _, _ in chunks})

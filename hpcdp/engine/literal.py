@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hpcdp._base.slow_draws import naming
+from hpcdp._base.doing import drawing
 from hpcdp.engine.context import Context
-from hpcdp.engine.last_draw import note_draw
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.ways import Run
 from hpcdp.errors import MechanismError
@@ -65,8 +64,7 @@ def _redraw(context: Context, law: str, cell: str, side: str) -> Callable[[str, 
         def where() -> str:
             return f"{stage} chunk {chunk} of {problem.describe_law(law)}"
 
-        note_draw(where)
-        with naming(where):
+        with drawing(where, problem.sampler.timeout):
             return problem.sampler.draw_from(problem.laws[law], key, stage, chunk, size, problem.schema)
 
     return draw

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcdp._base import compiling
+from hpcdp._base.doing import LONG, still
+from hpcdp._base.node import ProcessDied
 from hpcdp._base.rounding import duration
-from hpcdp._base.slow_draws import LONG, still
-from hpcdp.clusters.place import Place
+from hpcdp.clusters.executors import TaskExecutor
 from hpcdp.engine.outcomes import Failure
 from hpcdp.engine.progress import Progress
 from hpcdp.engine.stopping import Stop
@@ -23,7 +24,6 @@ from hpcdp.planning.task import Task
 
 _RATE_SECONDS = 120.0  # over which the rate is taken
 _APART = 5.0  # seconds between notes of slow draws: many may hang at once
-_LOOK = 1.0  # seconds between looks at what workers of this machine draw
 _HEARD = 30.0  # seconds after which a draw of which nothing was heard is over
 _SHOWN = 10
 _BEYOND, _LEAST = 3.0, 3.0  # times the planned work from which on a run says so, and seconds that a plan has at least
@@ -47,12 +47,12 @@ class Monitor:
         progress: Progress,
         stop: Stop,
         is_lost: Callable[[], bool],
-        describe_killed: Callable[[Task], Failure],
+        describe_killed: Callable[[Task, ProcessDied], Failure],
         forecast: ClusterNeeds | None = None,
     ) -> None:
         self.stop, self.is_lost, self.as_failure = stop, is_lost, describe_killed
         self._progress, self._forecast = progress, forecast
-        self._place: Place | None = None
+        self._executor: TaskExecutor | None = None
         self._phase, self._began = "start", time.time()
         self._total = self._done = self._planned = self._planned_done = 0.0
         self._busy = self._foreseen = 0.0  # seconds of work: done, and planned at the start
@@ -63,41 +63,20 @@ class Monitor:
         self.patience = LONG
         self._lock = threading.Lock()
 
-    def at(self, place: Place) -> None:
-        """The place where this run computes."""
-        self._place = place
-
     def note(self, text: str) -> None:
         """One line of news."""
         self._progress.note(text)
 
     @contextmanager
-    def listening(self, topic: str) -> Iterator[None]:
-        """Hear within what workers tell of draws that take long, and look at what they draw where that is seen."""
-        assert self._place is not None
-        over = threading.Event()
-        if self._place.drawing is not None:
-            threading.Thread(
-                target=self._look, args=(self._place.drawing, over), name="hpcdp-look", daemon=True
-            ).start()
-        try:
-            with self._place.listening(topic, self._hear):
-                yield
-        finally:
-            over.set()
+    def at(self, executor: TaskExecutor) -> Iterator[None]:
+        """This run computes there within, and hears of draws that take long."""
+        self._executor = executor
+        with executor.listening(self._hear):
+            yield
 
-    def _look(self, drawing: Callable[[], list[dict[str, Any]]], over: threading.Event) -> None:
-        seen: set[str] = set()
-        while not over.wait(_LOOK):
-            messages = drawing()
-            now = {message["key"] for message in messages}
-            for message in [*messages, *({"key": key, "ended": True} for key in seen - now)]:
-                self._hear((0.0, message))
-            seen = now
-
-    def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
+    def _hear(self, news: dict[str, Any]) -> None:
         """Note a draw that takes longer than is to be expected, and again when that has doubled; types that differ once."""
-        news, now = event[1], time.monotonic()
+        now = time.monotonic()
         if "compiling" in news:
             if compiling.is_news():
                 self.note(compiling.words)
@@ -186,10 +165,10 @@ class Monitor:
                 "busy_seconds": self._busy,
             }
             body["slow"] = [[slow.what, slow.seconds] for slow in self._still_slow()[:_SHOWN]]
-        place = self._place
-        if place is not None:
-            body["threads"] = place.known_threads
-            body["dashboard"] = place.known_dashboard
-            body["fleet"] = place.fleet.status() if place.fleet is not None else None
+        executor = self._executor
+        if executor is not None:
+            body["threads"] = executor.known_threads
+            body["dashboard"] = executor.known_dashboard
+            body["fleet"] = executor.fleet.status() if executor.fleet is not None else None
         body["forecast"] = self._forecast.to_dict() if self._forecast is not None else None
         return body

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpcdp._base.descriptors import lost
-from hpcdp._base.limits import describe_lowered
 from hpcdp._base.raised import readable
 from hpcdp.engine.context import ChunkError
 from hpcdp.errors import StoreError
@@ -52,21 +49,15 @@ class Report:
 
 def unusable(store: str | Path, error: OSError) -> StoreError:
     """What the file system refused, as one readable error."""
-    cause = describe_lowered(error.errno) or _describe_lost(error)
     return StoreError(
-        f"{cause}cannot use the store {store}: {error.strerror or error}; what is committed is kept; "
+        f"cannot use the store {store}: {error.strerror or error}; what is committed is kept; "
         f"when the store can be written again: {resume_command(store)}"
     )
-
-
-def _describe_lost(error: OSError) -> str:
-    """Whose doing it is that a file is closed, as the beginning of a message; empty where it may be another's."""
-    return "code of the study closed file descriptors of hpcdp; " if error.errno == errno.EBADF and lost() else ""
 
 
 def no_memory(store: str | Path) -> StoreError:
     """That memory ran out, and for whom."""
     return StoreError(
-        f"{describe_lowered(errno.ENOMEM)}a task found no more memory; what is committed is kept; with more memory, or fewer "
+        "a task found no more memory; what is committed is kept; with more memory, or fewer "
         f"workers, go on with: {resume_command(store)}"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from hpcdp.clusters import Place
+from hpcdp.clusters import TaskExecutor
 from hpcdp.engine.execute import run_batches
 from hpcdp.engine.identical_chunks import set_laws_aside
 from hpcdp.engine.monitor import Monitor
@@ -43,7 +43,7 @@ def remove_unrecorded(layout: Layout, index: Index) -> None:
 
 
 def check_samples(
-    place: Place, layout: Layout, root: str, version: int, problem: Problem, index: Index, monitor: Monitor
+    executor: TaskExecutor, layout: Layout, root: str, version: int, problem: Problem, index: Index, monitor: Monitor
 ) -> bool:
     """Find stored chunks that are missing or whose bytes changed, name them, and have them drawn again; were there any?"""
     items = [
@@ -71,7 +71,7 @@ def check_samples(
         batches = [
             (root, version, tuple(item[:3] for item in items[i : i + per_task])) for i in range(0, len(items), per_task)
         ]
-        found = run_batches(place, monitor, check_blocks, batches, "check")
+        found = run_batches(executor, monitor, check_blocks, batches, "check")
         damaged = {record: message for some in reversed(found) for record, message in some}  # of a pack the first
         monitor.advance(len(items))
     for record, message in damaged.items():

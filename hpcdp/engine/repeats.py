@@ -120,9 +120,6 @@ def repeat(
         StudyError: the study is wrong, fewer than two seeds, no size, or stored samples, which are no new draws.
         RunFailed: a run ended without all its cells.
     """
-    from hpcdp.clusters import default_workers, open_local
-    from hpcdp.engine.execute import TASKS
-
     parsed = study if isinstance(study, Study) else Study.from_toml(study)
     seeds = [int(seed) if isinstance(seed, np.integer) else seed for seed in seeds]
     pairs = tuple(_size(size) for size in sizes)
@@ -147,8 +144,8 @@ def repeat(
             if folder is not None
             else Path(ending.enter_context(TemporaryDirectory(prefix="hpcdp-")))
         )
-        runner = client or ending.enter_context(open_local(workers or default_workers(), modules=TASKS)).client
-        found = [[_run_one(parsed, seed, size, place, runner) for seed in seeds] for size in pairs]
+        how = {"client": client, "workers": workers}
+        found = [[_run_one(parsed, seed, size, place, **how) for seed in seeds] for size in pairs]
         estimates, lower = (
             np.array([[result[f"spectrum_{name}"] for result in row] for row in found]) for name in ("delta", "lower")
         )
@@ -170,11 +167,11 @@ def _size(size: int | tuple[int, int]) -> tuple[int, int]:
     return train, test
 
 
-def _run_one(study: Study, seed: int, size: tuple[int, int], folder: Path, client: Client) -> Result:
+def _run_one(study: Study, seed: int, size: tuple[int, int], folder: Path, **how: Any) -> Result:
     from hpcdp.engine.driver import run
 
     body = study.to_dict()
     body["study"]["seed"] = seed
     body["mechanism"]["call"] = study.mechanism.function or study.mechanism.call
     train, test = body["estimate"]["train"], body["estimate"]["test"] = size
-    return run(Study.from_dict(body, study.folder), folder / f"{study.name}-{train}-{test}-{seed}.zarr", client=client)
+    return run(Study.from_dict(body, study.folder), folder / f"{study.name}-{train}-{test}-{seed}.zarr", **how)

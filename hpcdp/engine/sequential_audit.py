@@ -7,26 +7,26 @@ store; what was won is recorded after each batch, so that a later run goes on fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.global_state import kept
-from hpcdp._base.parent import at_risk
-from hpcdp._base.prints import printing_to_stderr
+from hpcdp._base.doing import at_risk
 from hpcdp._base.rounding import at_least
-from hpcdp.clusters import Place, parse_place
+from hpcdp.clusters import TaskExecutor, parse_place
+from hpcdp.engine.context import open_context
 from hpcdp.engine.driver import opened
-from hpcdp.engine.execute import execute
+from hpcdp.engine.execute import execute, run_batches
+from hpcdp.engine.executors import Options, open_executor, refuse_place
 from hpcdp.engine.failures import describe_killed, failed
 from hpcdp.engine.identical_chunks import Chunk, identical
 from hpcdp.engine.monitor import Monitor
-from hpcdp.engine.places import Options, place_of, refuse_place, refuse_unsendable
 from hpcdp.engine.progress import Progress
-from hpcdp.errors import FAILED, DamagedError, StudyError
+from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses import foreign_code, kind_of, make_loss, validate_parameters
 from hpcdp.losses._alone import refuse_batch_dependent
@@ -76,20 +76,19 @@ def run_sequential(
     refuse_unplayable(problem)
     refuse_place(options)
     where = parse_place(options.cluster)
-    refuse_unsendable(problem, options, where)
     with opened(problem, store, options, progress) as (layout, lease, version):
-        monitor = Monitor(progress, options.stop, lease.lost.is_set, lambda task: describe_killed(problem, task, None))
+        monitor = Monitor(progress, options.stop, lease.lost.is_set, partial(describe_killed, problem))
         lease.news = monitor.news
         options.stop.check()
         chunks = len(problem.laws) * rounds.chunks(rounds.rounds).start
         seconds = Costs.of(problem, trial).drawing(chunks * rounds.chunk, chunks) + _KEEP * chunks
-        with place_of(layout, lease, problem, options, where, monitor, seconds) as place:
+        with open_executor(layout, lease, problem, options, where, monitor, seconds) as executor:
             game = _Game(problem, layout, claim, orientation, rounds)
             note_audit(layout, game.key, claim.text, orientation, rounds, lease.generation)
             looks: list[Look] = []
             for number in range(rounds.rounds):
-                _draw(game, place, lease, version, number, monitor, again)
-                looks.append(game.look(number, lease.generation))
+                _draw(game, executor, lease, version, number, monitor, again)
+                looks.append(game.look(executor, version, number, monitor, lease.generation))
                 progress.note(_words(looks[-1], game.failure))
                 if looks[-1].refuted:
                     break
@@ -128,12 +127,9 @@ class _Game:
         self.problem, self.layout, self.rounds = problem, layout, rounds
         self.failure = 1.0 - e.confidence
         self.lines: Lines = lines_of(claim.convex_tradeoff, orientation)  # type: ignore[arg-type]
-        foreign = foreign_code(e.default_loss, e.parameters)
-        self.rules, self.check = _rules(problem), _checker(foreign) if foreign is not None else None
-        self.learn = _learner(make_loss(e.default_loss, e.parameters, problem.study.folder), foreign is not None)
+        self.rules = _rules(problem)
         self.wealths = [Wealth() for _ in problem.pairs]
         self.total = Wealth()
-        self.seen: dict[str, list[Outputs]] = {law: [] for law in problem.laws}
         self.prints: dict[str, Chunk] = {}
         parameters = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
         self.key = digest_json(
@@ -153,34 +149,17 @@ class _Game:
         """Where batches lie."""
         return Stage.endless(self.rounds.chunk)
 
-    @kept()
-    @printing_to_stderr()
-    def look(self, number: int, generation: Generation) -> Look:
-        """Bet on a batch that is drawn, or read what was won; learn from it."""
-        chunks = self.rounds.chunks(number)
-        batch = {law: np.concatenate(list(self._read(law, chunks))) for law in self.seen}
+    def look(self, executor: TaskExecutor, version: int, number: int, monitor: Monitor, generation: Generation) -> Look:
+        """Bet on a batch that is drawn, or read what was won."""
         name = round_name(self.key, number)
         if not self._recall(name):
-            for pair, (d, d_prime) in enumerate(self.problem.pair_laws):
-                past = (self._past(d), self._past(d_prime))
-                sides, wealth = (batch[d], batch[d_prime]), self.wealths[pair]
-                with at_risk(f"estimate.loss {self.problem.study.estimate.default_loss} (learning)", FAILED):
-                    (self.wealths[pair],) = play(
-                        [wealth], [self.lines], self.learn, past, sides, self.rules, self.check
-                    )
+            root, wealths = str(self.layout.root.resolve()), tuple(self.wealths)
+            given = root, version, self.lines, self.rounds, number, wealths, self.rules
+            (self.wealths,) = run_batches(executor, monitor, bet, [given], f"bet-{number}")
             self.total = average(self.total, self.wealths)
             body = {"wealths": [w.to_dict() for w in self.wealths], "total": self.total.to_dict()}
             commit(self.layout, ROUNDS, name, body, generation)
-        for law, outputs in batch.items():
-            self.seen[law].append(outputs)
         return Look.of(self.total, self.failure)
-
-    def _past(self, law: str) -> Outputs:
-        seen = self.seen[law]
-        return np.concatenate(seen) if seen else np.empty(self.problem.schema.shape(0), self.problem.schema.dtype)
-
-    def _read(self, law: str, chunks: range) -> Iterator[Outputs]:
-        return read_blocks(self.layout, self.stage, law, self.problem.schema, chunks)
 
     def _recall(self, name: str) -> bool:
         """Whether a round was played before; then the wealths are as they were after it."""
@@ -191,6 +170,29 @@ class _Game:
         self.wealths = [Wealth.from_dict(w) for w in body["wealths"]]
         self.total = Wealth.from_dict(body["total"])
         return True
+
+
+def bet(
+    root: str, version: int, lines: Lines, rounds: Rounds, number: int, wealths: Sequence[Wealth], rules: Rules
+) -> list[Wealth]:
+    """What each pair's wealth becomes with a batch: its loss learns from all earlier ones, and from the batch as it goes on."""
+    context = open_context(root, version)
+    problem, e = context.problem, context.problem.study.estimate
+    foreign = foreign_code(e.default_loss, e.parameters)
+    check = _checker(foreign) if foreign is not None else None
+    learn = _learner(make_loss(e.default_loss, e.parameters, problem.study.folder), foreign is not None)
+    stage, start = Stage.endless(rounds.chunk), rounds.chunks(number).start
+
+    def read(law: str, chunks: range) -> Outputs:
+        parts = list(read_blocks(context.layout, stage, law, problem.schema, chunks)) if chunks else []
+        return np.concatenate(parts) if parts else np.empty(problem.schema.shape(0), problem.schema.dtype)
+
+    past, batch = ({law: read(law, chunks) for law in problem.laws} for chunks in (range(start), rounds.chunks(number)))
+    found: list[Wealth] = []
+    for wealth, (d, d_prime) in zip(wealths, problem.pair_laws, strict=True):
+        with at_risk(f"estimate.loss {e.default_loss} (learning)"):
+            found += play([wealth], [lines], learn, (past[d], past[d_prime]), (batch[d], batch[d_prime]), rules, check)
+    return found
 
 
 def _rules(problem: Problem) -> Rules:
@@ -235,7 +237,9 @@ def _checker(name: str) -> Check:
     return check
 
 
-def _draw(game: _Game, place: Place, lease: Lease, version: int, number: int, monitor: Monitor, again: str) -> None:
+def _draw(
+    game: _Game, executor: TaskExecutor, lease: Lease, version: int, number: int, monitor: Monitor, again: str
+) -> None:
     """Have the chunks of a round drawn that are not there, or damaged; refuse those that chance cannot make equal."""
     problem, layout, stage = game.problem, game.layout, game.stage
     for law in problem.laws:
@@ -256,7 +260,7 @@ def _draw(game: _Game, place: Place, lease: Lease, version: int, number: int, mo
     if tasks:
         monitor.begin(f"round {number + 1}", tasks)
         lease.beat()
-        outcome = execute(place, str(layout.root.resolve()), version, lease.generation, tasks, monitor)
+        outcome = execute(executor, str(layout.root.resolve()), version, lease.generation, tasks, monitor)
         if outcome.failures:
             raise failed(outcome.failures, again)
     _refuse_equal_chunks(game, number, again)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.doing import drawing
 from hpcdp._base.raised import readable
-from hpcdp._base.slow_draws import naming
 from hpcdp.engine._tape_choice import aims_of, asked_of, bounded_of, choose, directions_of, main_of, rest_of
 from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.fresh import fresh_prints
@@ -87,7 +87,7 @@ def _draw(context: Context, law: str, stage: str, chunk: int, size: int, **how: 
         return f"{stage} chunk {chunk} of {problem.describe_law(law)}"
 
     try:
-        with naming(where):
+        with drawing(where):
             return problem.sampler.draw_tape(problem.laws[law], law, stage, chunk, size, problem.schema, **how)
     except MechanismError as error:
         raise ChunkError(where(), f"{readable(str(error))}{_AGAIN}") from error

@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
 
-from hpcdp._base.prints import printing_to_stderr
-from hpcdp._base.slow_draws import reporting
 from hpcdp.engine.context import ChunkError, Context, open_context
-from hpcdp.engine.last_draw import noted_in
 from hpcdp.engine.outcomes import Failure, Report, no_memory, unusable
 from hpcdp.engine.ways import Run, runs_of
 from hpcdp.errors import StoreError, StudyError
@@ -25,28 +21,20 @@ from hpcdp.store.modes import own_files
 from hpcdp.store.packs import forget_packs, write_packs
 from hpcdp.store.samples import DamagedBlock, place_of, read_blocks, write_block
 from hpcdp.store.stages import Stage
+from hpcdp.study.trial_draws import equals_no_chance
 
 
-@printing_to_stderr()
-@own_files()  # workers of a client of the caller's own have a umask of theirs
+@own_files()
 def run_task(root: str, version: int, generation: Generation, task: Task) -> Report:
-    """Run one task in a worker; raises StoreError when the store cannot be written."""
-    return run_task_inside(root, version, generation, task)
-
-
-def run_task_inside(root: str, version: int, generation: Generation, task: Task) -> Report:
-    """The same in the driver, which runs no code that prints, and whose streams are its caller's."""
+    """Run one task; raises StoreError when the store cannot be written."""
     begin = time.perf_counter()
     report = Report(task.name)
     try:
         context = open_context(root, version, task.sizes).under(generation)
-        is_noted = task.is_part and not task.work.is_one_draw
-        noted = noted_in(context.layout.last_draw(generation, task.name)) if is_noted else nullcontext()
-        with noted, reporting(root, generation):
-            work = task.work.left(context.layout, context.problem)
-            if work is not None:
-                runs = {**RUNS, **runs_of(context.problem)}
-                runs[type(work)](context, generation, work, report)
+        work = task.work.left(context.layout, context.problem)
+        if work is not None:
+            runs = {**RUNS, **runs_of(context.problem)}
+            runs[type(work)](context, generation, work, report)
     except OSError as error:
         raise unusable(root, error) from error
     except MemoryError as error:
@@ -117,3 +105,9 @@ def check_blocks(root: str, version: int, items: tuple[tuple[str, str, int], ...
         except OSError as error:
             raise unusable(root, error) from error
     return list(damaged.items())
+
+
+def draws_vary(root: str, version: int, law: str, stage: str, size: int) -> bool:
+    """Whether so many draws of a law are too varied for two chunks of them to be equal by chance."""
+    problem = open_context(root, version).problem
+    return equals_no_chance(problem.sampler.draw(problem.laws[law], law, stage, 0, 0, size, problem.schema))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from hpcdp._base.doing import at_risk
 from hpcdp._base.messages import did_you_mean
-from hpcdp._base.parent import at_risk
-from hpcdp.errors import WRONG, MechanismError, StudyError
+from hpcdp.errors import MechanismError, StudyError
 from hpcdp.losses.auto.kind import AutoKind
 from hpcdp.losses.frequency.kind import FrequencyKind
 from hpcdp.losses.histogram.kind import HistogramKind
@@ -121,7 +121,7 @@ def refuse_unusable(
     found = kind_of(name, folder)
     _import_code(name, parameters, folder)
     try:
-        with at_risk(f"estimate.loss {name} (trial)", WRONG):
+        with at_risk(f"estimate.loss {name} (trial)"):
             found.refuse(validate_parameters(name, parameters), schema, train)
     except StudyError:
         raise

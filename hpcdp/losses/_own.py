@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.parent import no_copy
-from hpcdp._base.prints import printing_to_stderr
+from hpcdp._base.doing import drawing
 from hpcdp._base.raised import Blamed, readable
-from hpcdp._base.slow_draws import naming
 from hpcdp.errors import HpcdpError, MechanismError
 from hpcdp.losses.protocol import Counter, Loss, Model, Outputs, Side
 from hpcdp.mechanisms.outputs import Schema
@@ -26,7 +24,7 @@ def _blamed(name: str, what: str) -> ExitStack:
     """Whatever is raised within is the failure of this part of the loss, in one line."""
     told = f"estimate.loss: {name}: {what}"
     with ExitStack() as stack:
-        for context in (Blamed(told, HpcdpError), no_copy(), printing_to_stderr(), naming(lambda: told)):
+        for context in (Blamed(told, HpcdpError), drawing(lambda: told)):
             stack.enter_context(context)
         return stack.pop_all()
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.messages import did_you_mean
-from hpcdp._base.parent import no_copy
 from hpcdp._base.raised import Blamed
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.mechanisms.tabular import plain_output, plain_outputs
@@ -32,13 +31,13 @@ class CallableMechanism:
     def draw(self, database: Any, size: int, rng: np.random.Generator) -> Any:
         """`size` outputs as the function returns them; whatever it raises becomes a MechanismError."""
         arguments = self._arguments(rng)
-        with Blamed("the mechanism", MechanismError), no_copy() as end_copy:
+        with Blamed("the mechanism", MechanismError) as guard:
             if self.vectorised:
                 return plain_outputs(self.function(database.copy(), size=size, **arguments))
             found = []
             for _ in range(size):
                 found.append(plain_output(self.function(database.copy(), **arguments)))
-                end_copy()
+                guard.end_copy()
             return found
 
     def draw_alone(
@@ -54,7 +53,7 @@ class CallableMechanism:
         the output is there. keep: of what such a call returns for one output, what is kept of it.
         """
         kept = []
-        with Blamed("the mechanism", MechanismError), no_copy() as end_copy:
+        with Blamed("the mechanism", MechanismError) as guard:
             for number in range(size):
                 rng = rngs(number)
                 try:
@@ -63,7 +62,7 @@ class CallableMechanism:
                         found = plain_outputs(self.function(database(), size=1, **arguments))
                     else:
                         found = [plain_output(self.function(database(), **arguments))]
-                    end_copy()
+                    guard.end_copy()
                     kept.append(keep(found))
                 finally:
                     rng.close()
@@ -74,7 +73,7 @@ class CallableMechanism:
         each = getattr(self.function, "each", None)
         if each is None:
             return None
-        with Blamed("the mechanism's each", MechanismError), no_copy():
+        with Blamed("the mechanism's each", MechanismError):
             return plain_outputs(each(databases, **self._arguments(rng)))
 
     def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """A program as a child process: its three pipes with deadlines, and its end, whatever ends this process.
 
-It gets a process group of its own. A guard, a shell that waits for the end of a pipe that only this process holds, kills
-that group when this process is gone, so that not even SIGKILL here leaves a program behind that does not read its input.
+It gets a process group of its own, and ends with this process, which the server of a node executor looks after.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ _KEPT_ERRORS = 1 << 13  # last bytes of standard error that are kept
 _SHOWN_LINES = 5
 _SHOWN_CHARACTERS = 400
 _NOT_PASSED = ("PYTHONPATH", "PYTHONHOME")  # they belong to this Python, not to the program's
-_GUARD = 'read -r _; kill -s KILL -- "-$0"'
 
 
 class OutOfTime(Exception):
@@ -43,31 +41,30 @@ class OutOfTime(Exception):
 class Process:
     """A running program. Every failure to talk to it is a MechanismError, or OutOfTime for the caller to word."""
 
-    def __init__(self, command: Sequence[str], folder: Path, what: str = "the program", of_hpcdp: bool = False) -> None:
-        """Start it. what: its name in messages. of_hpcdp: it runs hpcdp itself; its standard error is this process's."""
-        self._what = what
-        left_out = () if of_hpcdp else _NOT_PASSED
-        environment = {name: value for name, value in program_environment().items() if name not in left_out}
+    def __init__(self, command: Sequence[str], folder: Path) -> None:
+        """Start it."""
+        environment = {name: value for name, value in program_environment().items() if name not in _NOT_PASSED}
         pipe = subprocess.PIPE
         try:
             self._child = subprocess.Popen(
                 command,
                 stdin=pipe,
                 stdout=pipe,
-                stderr=None if of_hpcdp else pipe,
+                stderr=pipe,
                 bufsize=0,
                 cwd=folder,
                 env=environment,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise MechanismError(f"{what} cannot be started: {error}") from error
-        self._end = weakref.finalize(self, _end, self._child, _start_guard(self._child))  # also at this process's exit
+            raise MechanismError(f"the program cannot be started: {error}") from error
+        self._end = weakref.finalize(self, _end, self._child)  # also at this process's exit
         assert self._child.stdin is not None
         assert self._child.stdout is not None
+        assert self._child.stderr is not None
         self._input, self._output = self._child.stdin.fileno(), self._child.stdout.fileno()
-        self._errors = self._child.stderr.fileno() if self._child.stderr is not None else None
-        for pipe in (self._input, self._output, *([] if self._errors is None else [self._errors])):
+        self._errors = self._child.stderr.fileno()
+        for pipe in (self._input, self._output, self._errors):
             os.set_blocking(pipe, False)
             with suppress(OSError, AttributeError):  # larger pipes are only faster, and only Linux has them
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -155,8 +152,7 @@ class Process:
         """Until the pipe can be read or written; standard error is emptied meanwhile, or the program might block on it."""
         poll = select.poll()
         poll.register(pipe, event)
-        if self._errors is not None:
-            poll.register(self._errors, select.POLLIN)
+        poll.register(self._errors, select.POLLIN)
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -164,14 +160,14 @@ class Process:
             ready = dict(poll.poll(1000 * min(left, _LOOK_AGAIN)))
             if pipe in ready:
                 return
-            if self._errors is not None and self._errors in ready and not self._drain_errors():
+            if self._errors in ready and not self._drain_errors():
                 poll.unregister(self._errors)
             if not ready and self._child.poll() is not None:
                 raise self._ended()
 
     def _drain_errors(self) -> bool:
         """Read what is there of standard error; False at its end."""
-        while self._errors is not None:
+        while True:
             try:
                 data = os.read(self._errors, LONGEST_LINE)
             except BlockingIOError:
@@ -179,7 +175,6 @@ class Process:
             if not data:
                 return False
             self._said = (self._said + data)[-_KEPT_ERRORS:]
-        return False
 
     def _ended(self) -> MechanismError:
         """That it closed its output, or ended: how, and its last words."""
@@ -189,7 +184,7 @@ class Process:
             how = "closed its standard output before it had answered"
         else:
             how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-        return MechanismError(f"{self._what} {how}{self.describe_errors()}")
+        return MechanismError(f"the program {how}{self.describe_errors()}")
 
 
 def _signal_name(number: int) -> str:
@@ -199,37 +194,15 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _start_guard(child: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
-    """A shell that kills the child's group once this process is gone, and with it the only end of the shell's input."""
-    nothing = subprocess.DEVNULL
-    try:
-        return subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, str(child.pid)],
-            stdin=subprocess.PIPE,
-            stdout=nothing,
-            stderr=nothing,
-            bufsize=0,
-            cwd="/",
-            env={},
-            start_new_session=True,
-        )
-    except OSError as error:
-        _kill_group(child)
-        raise MechanismError(f"the program cannot be guarded: {error}") from error
-
-
-def _end(child: subprocess.Popen[bytes], guard: subprocess.Popen[bytes]) -> None:
-    """The guard goes before the program is reaped: from then on its number may be another's."""
+def _end(child: subprocess.Popen[bytes]) -> None:
     if child.stdin is not None:
         child.stdin.close()
     end = time.monotonic() + _POLITE
     while _is_running(child) and time.monotonic() < end:
         time.sleep(0.005)
-    guard.kill()
-    guard.wait()
     _kill_group(child)
     child.wait()
-    for stream in (guard.stdin, child.stdout, child.stderr):
+    for stream in (child.stdout, child.stderr):
         if stream is not None:
             stream.close()
 

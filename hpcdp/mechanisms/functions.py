@@ -1,7 +1,7 @@
 """Functions that are given as objects: what they are called, where they are found, and how they reach other processes.
 
-A store holds a function's name and digest, and never the function: what tasks of a run need besides the store is handed to
-them here, in this process as it is, to others by value.
+A store holds a function's name and digest, and never the function: what tasks of a run need besides the store goes with each
+of them, by value.
 """
 
 from __future__ import annotations
@@ -81,24 +81,9 @@ def held(key: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Handed:
-    """Objects that go with each call within this process."""
-
-    objects: Mapping[str, Any]
-
-    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """A function of hpcdp's with these objects at hand."""
-        before = _held.set(self.objects)
-        try:
-            return function(*arguments)
-        finally:
-            _held.reset(before)
-
-
-@dataclass(frozen=True)
 class Parcel:
-    """The same for calls in other processes, by value. name: of the function, for messages. body: a pickle of the objects,
-    which only the processes of one run see. digests: of those that are functions, as they are when they leave.
+    """Objects that go with each call to another process, by value. name: of the function, for messages. body: a pickle of the
+    objects, which only the processes of one run see. digests: of those that are functions, as they are when they leave.
     """
 
     name: str
@@ -110,7 +95,7 @@ class Parcel:
         """Objects as they are now; StudyError where they cannot be sent."""
         own = {module for found in objects.values() if callable(found) for module in digest_function(found).modules}
         try:
-            body = pickled(objects, own)
+            body = pickled(dict(objects), own)
         except interruptions():
             raise
         except BaseException as error:  # whatever a class of someone else raises
@@ -126,13 +111,17 @@ class Parcel:
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """In a worker: a function of hpcdp's with these objects at hand."""
-        return Handed(_unpacked(self)).call(function, *arguments)
+        before = _held.set(_unpacked(self))
+        try:
+            return function(*arguments)
+        finally:
+            _held.reset(before)
 
 
 _pickling = threading.Lock()
 
 
-def pickled(objects: Mapping[str, Any], own: set[str]) -> bytes:
+def pickled(objects: Any, own: set[str]) -> bytes:
     """With functions of the user's own modules by value, as they are here; of a module that cannot be, as an import finds it."""
     import cloudpickle
 
@@ -142,12 +131,12 @@ def pickled(objects: Mapping[str, Any], own: set[str]) -> bytes:
                 cloudpickle.register_pickle_by_value(module)
                 after.callback(cloudpickle.unregister_pickle_by_value, module)
         try:
-            return bytes(cloudpickle.dumps(dict(objects)))
+            return bytes(cloudpickle.dumps(objects))
         except interruptions():
             raise
         except BaseException:
             after.close()
-            return bytes(cloudpickle.dumps(dict(objects)))
+            return bytes(cloudpickle.dumps(objects))
 
 
 @lru_cache(maxsize=2)
@@ -180,5 +169,6 @@ def other_there(name: str) -> StudyError:
 
 
 _INSTEAD = (
-    'accepted: workers=0 without timeout, or a function of a module that is found there, as "package.module:name"'
+    'accepted: a function of a module that is found there, as "package.module:name", or "package.module:make()", which makes '
+    "the function there"
 )

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.parent import no_copy
 from hpcdp._base.raised import Blamed, readable
 from hpcdp.errors import MechanismError, StudyError
 
@@ -69,10 +68,10 @@ class PairDraws:
     def draw(self, database: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """(size, 3) float64: S = ‖f(x) − f(y)‖₁, the loss of f(x) + noise, and k, of each pair; it raises MechanismError."""
         found, kept = np.empty((size, 3)), _Kept()
-        with Blamed("the query", MechanismError), no_copy() as end_copy:
+        with Blamed("the query", MechanismError) as guard:
             for place in range(size):
                 found[place] = self._pair(database, rng, kept)
-                end_copy()
+                guard.end_copy()
         return found
 
     def draw_each(self, databases: NDArray[Any], rng: np.random.Generator) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import runpy
 import sys
 import threading
 import time
@@ -19,17 +20,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from hpcdp._base.doing import at_risk
 from hpcdp._base.messages import did_you_mean
-from hpcdp._base.parent import at_risk
-from hpcdp._base.prints import printing_to_stderr
-from hpcdp._base.raised import describe_raised, interruptions
-from hpcdp.errors import WRONG, StudyError
+from hpcdp._base.raised import Blamed, describe_raised, interruptions
+from hpcdp.errors import StudyError
 from hpcdp.keys import digest_bytes
 
 
 def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
-    """The callable at "package.module:name"; StudyError names `where` and why it cannot be had."""
-    module_name, colon, name = path.partition(":")
+    """The callable at "package.module:name", or what "package.module:make()" returns; StudyError says why it cannot be had.
+
+    where: the key that names it.
+    """
+    module_name, colon, name = path.removesuffix("()").partition(":")
     if not colon or not module_name or not name:
         raise StudyError(f'{where}: "package.module:callable"; given: {path!r}')
     if module_name.endswith(".py") or "/" in module_name:
@@ -40,7 +43,7 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
     if module_name == "__main__":
         _check_main(path, where)
     try:
-        with at_risk(f"{where} {path} (import)", WRONG):
+        with at_risk(f"{where} {path} (import)"):
             module = _import(module_name, folder)
     except SystemExit as error:  # it would take hpcdp along without a word
         raise StudyError(f"{where}: importing {path!r} ended the program (exit code {error.code})") from None
@@ -57,6 +60,9 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
             meant = did_you_mean(part, [own for own in dir(found) if not own.startswith("_")])
             raise StudyError(f"{where}: module {module_name!r} has no {name!r}{meant}")
         found = getattr(found, part)
+    if path.endswith("()"):
+        with Blamed(f"{where}: {path}", failure=StudyError), at_risk(f"{where} {path}"):
+            found = found()
     if not callable(found):
         raise StudyError(f"{where}: a callable; given: {path!r}, a {type(found).__name__}")
     return found
@@ -93,13 +99,20 @@ def _import(module_name: str, folder: Path) -> ModuleType:
         _folders.add(folder.resolve())
         before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # bytecode may be older than a change it misses
         try:
-            with printing_to_stderr():
-                module = importlib.import_module(module_name)
+            if module_name == "__main__" and sys.modules["__main__"].__name__ == "__mp_main__":
+                _run_main()
+            module = importlib.import_module(module_name)
         finally:
             sys.dont_write_bytecode = before
             _note()
         _imported.setdefault(module_name, _file_digest(module))
         return module
+
+
+def _run_main() -> None:
+    """In a child process, have what the driver's main script defines."""
+    main = sys.modules["__main__"]
+    main.__dict__.update(runpy.run_path(str(main.__file__), run_name="__mp_main__") | {"__name__": "__main__"})
 
 
 def _note() -> None:
@@ -178,22 +191,12 @@ def _check_main(path: str, where: str) -> None:
         )
 
 
-def has_imported() -> bool:
-    """Whether anybody else's module was imported by path."""
-    return bool(_imported)
-
-
-def names_main() -> bool:
-    """Whether a callable of the main script was imported by path."""
-    return "__main__" in _imported
-
-
 def source_digest(path: str, folder: Path) -> str:
     """Digest of the source file that holds the callable, or of its name where there is no such file.
 
     Where a module of a study's folder hands on what another one there defines, of both files.
     """
-    module_name, _, name = path.partition(":")
+    module_name, _, name = path.removesuffix("()").partition(":")
     module = _import(module_name, folder)
     own = _file_digest(module) or digest_bytes(b"name", path.encode())
     found: Any = module

@@ -31,7 +31,8 @@ from hpcdp.planning.task import Task
 from hpcdp.planning.ways import planned, schedule
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Study
-from hpcdp.study.problem import Problem, resolve
+from hpcdp.study.problem import Problem
+from hpcdp.study.resolving import resolve
 from hpcdp.study.trial_draws import Trial
 
 _LONGEST_DRAWING = 7 * 86400.0

@@ -47,7 +47,6 @@ class Task:
 
     after: names of the tasks that come first. units: chunks of work, for progress. seconds: how long it should take;
     drawing: how much of that the mechanism takes. sizes: of a study with a target, what the run has decided so far.
-    is_part: of a task that ended its worker.
     """
 
     name: str
@@ -57,7 +56,6 @@ class Task:
     seconds: float
     drawing: float = 0.0
     sizes: Sizes | None = None
-    is_part: bool = False
 
 
 @dataclass(frozen=True)

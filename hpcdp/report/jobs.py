@@ -6,8 +6,8 @@ import getpass
 import shutil
 from typing import Any
 
+from hpcdp._base.doing import still
 from hpcdp._base.rounding import duration
-from hpcdp._base.slow_draws import still
 from hpcdp.clusters import slurm
 from hpcdp.clusters.folder import JobFolder, driver_name
 from hpcdp.store.layout import Layout

@@ -112,10 +112,6 @@ class Layout:
         """Folder of all records of a kind."""
         return self.root.joinpath("records", kind)
 
-    def last_draw(self, generation: int, task: str) -> Path:
-        """What a part of a task that ended its worker was drawing."""
-        return self.root.joinpath("records", "draws", f"{generation:06d}-{task}.txt")
-
     @property
     def lease(self) -> Path:
         """Folder of the leases, one file a generation."""

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.doing import at_risk
 from hpcdp._base.integers import ACCEPTED, exact_integers, lost_integer, objects_of, rounded_place
-from hpcdp._base.parent import at_risk
 from hpcdp._base.raised import Blamed
-from hpcdp.errors import WRONG, StudyError
+from hpcdp.errors import StudyError
 from hpcdp.keys import digest_array
 from hpcdp.mechanisms.user_code import import_callable
 from hpcdp.study.at_risk import load_population
@@ -119,7 +119,7 @@ def frames_missing() -> StudyError:
 def _call(key: str, path: str, parameters: Mapping[str, Any], study: Study) -> Any:
     """What a callable of the study returns; StudyError where it raises."""
     function = import_callable(path, study.folder, key)
-    with Blamed(f"{key}: {path}", failure=StudyError), at_risk(f"{key} {path}", WRONG):
+    with Blamed(f"{key}: {path}", failure=StudyError), at_risk(f"{key} {path}"):
         return function(**parameters)
 
 

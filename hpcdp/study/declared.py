@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.prints import printing_to_stderr
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.mechanisms.outputs import Outputs
@@ -62,8 +61,7 @@ class Declared:
         """Whether the predicate takes outputs at once: as many values as outputs, for two numbers of outputs."""
         for few in (outputs[: _FEW - 1], outputs[:_FEW]):
             try:
-                with printing_to_stderr():
-                    found = self.predicate(few)
+                found = self.predicate(few)
             except interruptions():
                 raise
             except BaseException:  # as of one that takes one output
@@ -80,8 +78,7 @@ class Declared:
 
     def _ask(self, outputs: Any) -> Any:
         try:
-            with printing_to_stderr():
-                return self.predicate(outputs)
+            return self.predicate(outputs)
         except interruptions():
             raise
         except BaseException as error:

@@ -16,11 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.parent import at_risk
-from hpcdp._base.prints import printing_to_stderr
+from hpcdp._base.doing import at_risk
 from hpcdp._base.raised import Blamed
 from hpcdp._check import without_contents
-from hpcdp.errors import WRONG, MechanismError, StudyError
+from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import canonical_json, digest_bytes
 from hpcdp.mechanisms.user_code import import_callable, source_digest
 from hpcdp.study.file import Study
@@ -175,7 +174,6 @@ def _accepted(function: Callable[..., Any], parameters: Mapping[str, Any]) -> di
     return {name: value for name, value in parameters.items() if name in names}
 
 
-@printing_to_stderr()
 def load_distributions(study: Study) -> list[Distribution]:
     """Every distribution of Δ, tried out on a few databases; StudyError says what is wrong with one."""
     return [_load(number, section, study.folder) for number, section in enumerate(study.pairs.distributional or ())]
@@ -223,7 +221,7 @@ def _outputs_of(function: Callable[..., Any], where: str) -> Callable[..., Any] 
 def _shape_of(function: Callable[..., Any], section: Distributional, where: str) -> tuple[int, ...]:
     """Shape of one database, from one that is drawn."""
     rng = np.random.default_rng(_TRIAL_STREAM)
-    with Blamed(f"{where}.call: {section.call}", failure=StudyError), at_risk(f"{where}.call {section.call}", WRONG):
+    with Blamed(f"{where}.call: {section.call}", failure=StudyError), at_risk(f"{where}.call {section.call}"):
         made = np.asarray(function(1, rng, **section.parameters))
     if made.ndim not in (2, 3) or made.shape[0] != 1 or made.size == 0 or made.dtype.kind not in "biuf":
         raise StudyError(

@@ -292,7 +292,7 @@ class Study(Section):
         except pydantic.ValidationError as error:
             raise StudyError(describe_errors(error, cls, where)) from None
         if isinstance(mechanism, Mapping) and callable(function):
-            study.mechanism.holding(function, mechanism)
+            study.mechanism.holding(function)
         return study
 
     def to_dict(self) -> dict[str, Any]:
@@ -343,6 +343,10 @@ class Study(Section):
     def handed(self) -> dict[str, Any]:
         """What tasks need and stores do not have: a function and DataFrames that were given as objects."""
         return self.mechanism.handed | ({} if self.frames is None else {self.frames_key: self.frames[0]})
+
+    def without_objects(self) -> Study:
+        """The same without the function that was given as an object, which goes to other processes by itself."""
+        return self.model_copy(update={"mechanism": self.mechanism.without_function()})
 
     @property
     def name(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any, Self
 
 from pydantic import Discriminator, Field, PrivateAttr, Tag, model_validator
@@ -55,9 +55,8 @@ class MechanismSection(Section):
     """[mechanism]: a built-in's name, "package.module:callable", a program, or a function of this process; its parameters.
 
     reproducible: whether outputs are a function of the seed; False keeps every sample, for none can be drawn again.
-    timeout: seconds that a callable may take for a chunk, in a process of its own then; None: as long as it takes.
-    isolated: whether a run without workers calls the study's code in a process of its own; with workers it always is. Where
-    a function was given as an object and this was not, that is called where it is.
+    timeout: seconds that a callable may take for a chunk, after which its process is ended; None: as long as it takes.
+    isolated: accepted and ignored: the study's code runs in processes of its own, always.
     impossible: "package.module:predicate" of outputs that the study declares D′ cannot produce, for random tapes.
     """
 
@@ -76,21 +75,21 @@ class MechanismSection(Section):
         Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")] | None, Key("family", "change", absent=None)
     ] = None
     _function: Callable[..., Any] | None = PrivateAttr(None)
-    _is_here: bool = PrivateAttr(False)
 
-    def holding(self, function: Callable[..., Any], given: Mapping[str, Any]) -> None:
-        """The function was given as an object in this process, and these keys with it."""
-        self._function, self._is_here = function, "isolated" not in given
+    def holding(self, function: Callable[..., Any]) -> None:
+        """The function was given as an object in this process."""
+        self._function = function
+
+    def without_function(self) -> Self:
+        """The same, which knows the function by its name and digest alone."""
+        found = self.model_copy()
+        found._function = None
+        return found
 
     @property
     def function(self) -> Callable[..., Any] | None:
         """The function, where it was given as an object in this process."""
         return self._function
-
-    @property
-    def shares_process(self) -> bool:
-        """Whether a run without workers calls it in this process: so as asked, and a function of this process unasked."""
-        return not self.isolated or self._is_here
 
     @property
     def handed(self) -> dict[str, Any]:
@@ -114,21 +113,4 @@ class MechanismSection(Section):
             )
         if self.timeout is not None and self.call in READERS:
             raise ValueError(f"timeout: {self.call} draws nothing; leave this key out; given: {self.timeout:g}")
-        return self
-
-    @model_validator(mode="after")
-    def _may_share_a_process(self) -> Self:
-        from hpcdp.mechanisms import READERS
-
-        if self.isolated:
-            return self
-        if isinstance(self.call, ProgramCall):
-            raise ValueError("isolated: a program always has a process of its own; leave this key out; given: false")
-        if self.call in READERS:
-            raise ValueError(f"isolated: {self.call} draws nothing; leave this key out; given: false")
-        if self.timeout is not None:
-            raise ValueError(
-                f"isolated: with mechanism.timeout it has a process of its own, which can be ended; given: false and "
-                f"timeout = {self.timeout:g}; accepted: one of them"
-            )
         return self

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.global_state import kept
-from hpcdp._base.parent import at_risk
-from hpcdp._base.prints import printing_to_stderr
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.errors import WRONG, MechanismError, StudyError
 from hpcdp.keys import digest_json
-from hpcdp.losses import kind_of, refuse_outputs, refuse_unusable, validate_parameters
+from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.losses.counts import merge_thresholds
-from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms.outputs import Schema
-from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.store.stages import Stage
-from hpcdp.study.databases import Database, Input, Pair, enumerate_pairs, load_databases
-from hpcdp.study.declared import Declared, refuse_declared
-from hpcdp.study.distributions import Conditional, Distribution, load_distributions
+from hpcdp.study.databases import Database, Input, Pair, enumerate_pairs
+from hpcdp.study.declared import Declared
+from hpcdp.study.distributions import Conditional, Distribution
 from hpcdp.study.file import Study
 from hpcdp.study.pair_words import describe_pair, describe_side
-from hpcdp.study.refusals import refuse_impure, refuse_tapeless, refuse_unrefinable
-from hpcdp.study.reuse import FOLDS, first_block, least_learned
-from hpcdp.study.sampler import TRIAL_SIZE, Sampler
+from hpcdp.study.reuse import FOLDS, first_block
+from hpcdp.study.sampler import Sampler
 from hpcdp.study.sizes import Sizes, first_sizes
-from hpcdp.study.trial_draws import Trial, try_out
 from hpcdp.study.ways import Way, way_of
 
 _POINT = "tradeoff"
@@ -86,7 +78,7 @@ class Problem:
 
     databases: those of T, or D and D' of the given pairs in turn. distributions: those of Δ. sizes: of a study with a
     target, what the run has decided so far, by pilot key, or of all the pairs that a task works on. chosen: of a study that
-    leaves reuse open, what the run chose, None before.
+    leaves reuse open, what the run chose, None before. sources: digests of code beside the mechanism's, by the keys that name it.
     """
 
     study: Study
@@ -96,6 +88,7 @@ class Problem:
     distributions: Sequence[Distribution] = ()
     sizes: Sizes | Mapping[str, Sizes] | None = None
     chosen: bool | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def pairs(self) -> list[Pair]:
@@ -311,95 +304,3 @@ def each_once(pairs: Sequence[Pair]) -> Iterator[tuple[str, Input]]:
             yield describe_side(pair.number, pair.origin, False), pair.d
         if pair.d_prime is not pair.d:
             yield describe_side(pair.number, pair.origin, True), pair.d_prime
-
-
-@at_risk("study", WRONG)
-@printing_to_stderr()
-def try_study(
-    study: Study, sampler: Sampler, pairs: Sequence[Pair], note: Callable[[str], None], threads: int = 1
-) -> Trial:
-    """What trial draws show; StudyError where the mechanism is wrong, or the loss cannot learn from such outputs."""
-    e = study.estimate
-    trial = try_out(sampler, each_once(pairs), e.train + e.test, note, threads, e.tape)
-    if study.at_risk is not None:
-        return trial  # nothing is learned
-    fewest = {True: least_learned(e.pool), False: e.train, "auto": min(e.train, least_learned(e.pool))}[e.reuse]
-    refuse_unusable(e.default_loss, e.parameters, trial.schema, fewest, study.folder)
-    if trial.extremes is not None:
-        refuse_outputs(e.default_loss, e.parameters, *trial.extremes)
-    for name in e.other_losses:
-        refuse_unusable(name, {}, trial.schema, e.train, study.folder)
-    return trial
-
-
-def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Database]) -> Study:
-    """The study where it names both sizes, or stored outputs suffice for the defaults; else halves of the smallest file.
-
-    A size that is named leaves the rest of the file for the other.
-    """
-    e = study.estimate
-    left_out = [key for key in ("train", "test") if key not in e.model_fields_set]
-    if not left_out or e.has_budget or study.pairs.distributional is not None:
-        return study
-    try:
-        total = min(stored.total(database) for database in databases)
-    except MechanismError as error:
-        raise StudyError(f"mechanism.call {study.mechanism.call}: {error}") from None
-    if total >= e.train + e.test or total < 2:
-        return study
-    rest = total // 2 if len(left_out) == 2 else total - getattr(e, "test" if left_out == ["train"] else "train")
-    sizes = {key: max(1, min(getattr(e, key), rest)) for key in left_out}
-    return Study.from_dict({**study.to_dict(), "estimate": {**study.to_dict()["estimate"], **sizes}}, study.folder)
-
-
-@at_risk("study", WRONG)
-@kept()
-@printing_to_stderr()
-def resolve(study: Study, note: Callable[[str], None] = lambda _: None, threads: int = 1) -> tuple[Problem, Trial]:
-    """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs.
-
-    note: told of trial draws that take long. threads: that libraries may use in workers.
-    """
-    databases, distributions = load_databases(study), load_distributions(study)
-    sampler = Sampler.of(study)
-    if isinstance(sampler.mechanism, StoredSamples):
-        study = _with_halves(study, sampler.mechanism, databases)
-        e = study.estimate
-        sampler = replace(sampler, chunk=min(e.chunk, max(e.train, e.test)))
-    pairs = enumerate_pairs(study, databases, distributions)
-    if study.pairs.distributional is not None and study.mechanism.call in READERS:
-        raise StudyError(
-            "pairs.distributional: needs a mechanism that draws; stored samples belong to databases; "
-            "accepted: a built-in, a callable or a program"
-        )
-    kind = kind_of(study.estimate.default_loss)
-    if kind.way and not kind.bounds_pure and study.mechanism.call in READERS:
-        raise StudyError(
-            f"estimate.loss: {study.estimate.default_loss} draws anew for every ε and η; stored samples cannot; accepted: "
-            "knn, frequency"
-        )
-    trial = try_study(study, sampler, pairs, note, threads)
-    refuse_unrefinable(study, trial.schema)
-    if study.estimate.tape:
-        refuse_tapeless(trial.schema)
-    if study.pure is not None:
-        refuse_impure(study, trial.schema, Problem(study, databases, sampler, trial.schema, distributions).pair_laws)
-    if study.study.claim is not None:
-        from hpcdp.study.claims import parse_claim
-
-        try:
-            parse_claim(study.study.claim, study.folder)
-        except StudyError as error:
-            raise StudyError(f"study.claim: {error}") from None
-    problem = Problem(study, databases, sampler, trial.schema, distributions)
-    _refuse_declared(problem)
-    return problem, trial
-
-
-def _refuse_declared(problem: Problem) -> None:
-    """StudyError where trial draws of the first D′ refute what the study declares, or it cannot be asked of them."""
-    if problem.study.mechanism.impossible is None:
-        return
-    law, size = problem.pair_laws[0][1], TRIAL_SIZE
-    outputs = problem.sampler.trial(problem.laws[law], size, 0, problem.schema)
-    refuse_declared(problem.declared, [(outputs, f"{size} trial draws of {problem.describe_law(law)}")])

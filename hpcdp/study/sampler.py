@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpcdp._base.limits import kept_limits
+from hpcdp._base.doing import drawing, tell_type
 from hpcdp._base.messages import did_you_mean
-from hpcdp._base.slow_draws import naming, tell_type
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_array, digest_bytes, law_keys, sequence
 from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED
-from hpcdp.mechanisms._apart import ApartMechanism
 from hpcdp.mechanisms._builtin import bind_builtin
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._pcg64 import PCG64
@@ -40,7 +38,7 @@ from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
 if TYPE_CHECKING:
     from hpcdp.mechanisms.tape.generator import Tape
 
-Mechanism = CallableMechanism | ApartMechanism | ProgramMechanism | StoredSamples | PairDraws
+Mechanism = CallableMechanism | ProgramMechanism | StoredSamples | PairDraws
 
 TRIAL_SIZE = 16
 """Outputs of a first trial, where that does not take long."""
@@ -53,6 +51,7 @@ class Sampler:
     source: digest of the code or of the stored files. chunk: outputs that a run draws in one call, at most.
     reproducible: whether equal streams give equal outputs. stream: what makes the random numbers, as the study says.
     frames: what makes DataFrames of databases' codes, where the mechanism takes such. tried: what trial draws are of, in words.
+    timeout: seconds that a chunk may take, after which its process is ended; None: as long as it takes.
     """
 
     seed: int
@@ -65,6 +64,7 @@ class Sampler:
     stream: str = "numpy"
     frames: Frames | None = None
     tried: str = ""
+    timeout: float | None = None
 
     @classmethod
     def of(cls, study: Study) -> Sampler:
@@ -107,13 +107,13 @@ class Sampler:
                 f'mechanism.call: a built-in ({", ".join(names)}), "package.module:callable" or '
                 f"{{ command = [...] }}; given: {call!r}{did_you_mean(call, names)}"
             )
-        if section.timeout is not None:
-            function = given_function(section) if isinstance(section.call, FunctionCall) else None
-            mechanism = ApartMechanism(call, parameters, study.folder, section.reproducible, section.timeout, function)
         chunk = min(e.chunk, max(e.train, e.test))
         frames = _frames_of(study, mechanism)
         stream = study.study.stream
-        return cls(study.seed, call, parameters, mechanism, source, chunk, section.reproducible, stream, frames)
+        reproducible, timeout = section.reproducible, section.timeout
+        return cls(
+            study.seed, call, parameters, mechanism, source, chunk, reproducible, stream, frames, timeout=timeout
+        )
 
     @property
     def named(self) -> str:
@@ -123,9 +123,10 @@ class Sampler:
     @classmethod
     def keys_only(cls, study: Study, source: str) -> Sampler:
         """A sampler that knows the keys of its laws but cannot draw: reading results needs no mechanism."""
-        mechanism = CallableMechanism(_refuse_to_draw, {}, True)
-        call, parameters = name_mechanism(study), study.mechanism.parameters
-        return cls(study.seed, call, parameters, mechanism, source, study.estimate.chunk, stream=study.study.stream)
+        mechanism, e = CallableMechanism(_refuse_to_draw, {}, True), study.estimate
+        call, parameters, chunk = name_mechanism(study), study.mechanism.parameters, min(e.chunk, max(e.train, e.test))
+        reproducible, stream = study.mechanism.reproducible, study.study.stream
+        return cls(study.seed, call, parameters, mechanism, source, chunk, reproducible, stream)
 
     def key(self, database: Input) -> str:
         """Key of the law of the mechanism on this input."""
@@ -193,9 +194,8 @@ class Sampler:
                     rng.close()
             return raw
         frames, copy = self.frames, database.copy
-        with kept_limits(self.named):
-            new = copy if frames is None else lambda: frames.decode(database)
-            return mechanism.draw_alone(new, size, tape.generator, _alone)
+        new = copy if frames is None else lambda: frames.decode(database)
+        return mechanism.draw_alone(new, size, tape.generator, _alone)
 
     def trial(self, database: Input, size: int, number: int, schema: Schema | None = None) -> Outputs:
         """A few outputs from a stream of their own, canonical but in no schema yet, unless it is given."""
@@ -208,12 +208,12 @@ class Sampler:
     def unchecked(self, database: Input, size: int, number: int) -> Any:
         """What the mechanism returns for a trial's stream, as it comes."""
         of = "the pairs" if isinstance(self.mechanism, PairDraws) else self.tried
-        with naming(lambda: f"{size:,} trial outputs of {of}"):
+        with drawing(lambda: f"{size:,} trial outputs of {of}", self.timeout):
             return self._outputs(database, size, self._generator("0" * 32, None, number))
 
     def end(self) -> None:
         """End what this thread's draws have started; the next draw starts it anew."""
-        if isinstance(self.mechanism, ProgramMechanism | ApartMechanism):
+        if isinstance(self.mechanism, ProgramMechanism):
             self.mechanism.end()
 
     def first_trial(self, database: Input, size: int) -> tuple[Outputs, bool]:
@@ -232,17 +232,16 @@ class Sampler:
 
     def _outputs(self, database: Input, size: int, rng: np.random.Generator) -> Any:
         assert not isinstance(self.mechanism, StoredSamples)
-        with kept_limits(self.named):
-            if isinstance(database, Conditional):
-                return database.draw(self.mechanism, size, rng)
-            return self.mechanism.draw(database if self.frames is None else self.frames.decode(database), size, rng)
+        if isinstance(database, Conditional):
+            return database.draw(self.mechanism, size, rng)
+        return self.mechanism.draw(database if self.frames is None else self.frames.decode(database), size, rng)
 
 
 def _frames_of(study: Study, mechanism: Mechanism) -> Frames | None:
     """What makes the mechanism's databases of their codes, where they are DataFrames; StudyError where it cannot be."""
     if not study.framed:
         return None
-    if study.mechanism.call in (*BUILTINS, *READERS) or not isinstance(mechanism, CallableMechanism | ApartMechanism):
+    if study.mechanism.call in (*BUILTINS, *READERS) or not isinstance(mechanism, CallableMechanism):
         raise StudyError(
             f"pairs: a database of numbers, which {name_mechanism(study)} takes; given: a DataFrame; accepted: an array of one, "
             "as its to_numpy() makes, or a function as the mechanism"

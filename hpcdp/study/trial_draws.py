@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -14,15 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.descriptors import is_open, lost
-from hpcdp._base.limits import FEWEST_FILES, open_files
-from hpcdp._base.parent import at_risk, end_at_once
+from hpcdp._base.doing import at_risk
 from hpcdp._base.raised import readable
-from hpcdp._base.slow_draws import noting, watched
 from hpcdp._base.threads import worker_threads
-from hpcdp.errors import WRONG, MechanismError, StudyError, UnansweredError
+from hpcdp.errors import MechanismError, StudyError, UnansweredError
 from hpcdp.keys import digest_array
-from hpcdp.mechanisms._apart import ApartMechanism
 from hpcdp.mechanisms._program import ProgramMechanism
 from hpcdp.mechanisms.outputs import Outputs, Schema, schema_of, widest
 from hpcdp.mechanisms.pair_draws import PairDraws
@@ -69,24 +66,15 @@ def try_out(
     """Draw a few outputs for as many databases as a second allows; StudyError tells what is wrong with them.
 
     needed: samples that a database must have; all stored files are looked at, because with fewer rows training and
-    test samples would overlap. Databases come in order of importance, each after its words. note: told of draws that take long.
+    test samples would overlap. Databases come in order of importance, each after its words. note: told of a program that is
+    waited for.
     threads: that numerical libraries may use, as in workers. is_tape: whether draws are noted on tapes, which takes longer.
     """
 
     try:
         what = f"{sampler.named} (trial draws)"
-        with at_risk(what, WRONG), worker_threads(threads), noting(note):
-            before = open_files()
-            try:
-                found = _try_out(sampler, databases, needed, note, is_tape)
-            finally:  # whatever it raised then comes from that
-                _refuse_lost(sampler)
-            if open_files() < min(before, FEWEST_FILES):
-                raise MechanismError(
-                    f"it lowered the limit of open files from {before} to {open_files()} for good; accepted: a soft limit, which "
-                    f"is put back, or {FEWEST_FILES} and more"
-                )
-            return found
+        with at_risk(what), worker_threads(threads):
+            return _try_out(sampler, databases, needed, note, is_tape)
     except MechanismError as error:
         words = f"{readable(str(error))} (seen in trial draws){_texts_given(sampler, str(error))}"
         raise StudyError(f"{sampler.named}: {words}") from error
@@ -115,17 +103,6 @@ def _numbers_as_text(values: Mapping[str, Any], within: str = "") -> Iterable[tu
                 yield f"{within}{name}", value
 
 
-def _refuse_lost(sampler: Sampler) -> None:
-    """MechanismError where trial draws closed what the command rests on; where nobody can be told here, its parent tells."""
-    if not (closed := lost()):
-        return
-    numbers = ", ".join(map(str, closed))
-    words = f"it closed file descriptors of hpcdp ({numbers}); accepted: a mechanism that closes what it opened"
-    if not is_open(2):
-        end_at_once(f"{sampler.named}: {words} (seen in trial draws)", WRONG)
-    raise MechanismError(words)
-
-
 def _try_out(
     sampler: Sampler, databases: Iterable[tuple[str, Input]], needed: int, note: Callable[[str], None], is_tape: bool
 ) -> Trial:
@@ -136,8 +113,13 @@ def _try_out(
     are_sequences: list[bool] = []
     size = TRIAL_SIZE
     if isinstance(sampler.mechanism, ProgramMechanism):
-        with watched(lambda seconds: note(f"waiting for the program {sampler.call} ({seconds:.0f} s)"), _WAITING):
+        waiting = threading.Timer(_WAITING, note, [f"waiting for the program {sampler.call} ({_WAITING:.0f} s)"])
+        waiting.daemon = True
+        waiting.start()
+        try:
             sampler.mechanism.start()
+        finally:
+            waiting.cancel()
     for number, (words, database) in enumerate(databases):
         sampler = replace(sampler, tried=words)
         is_late = number >= 2 and time.perf_counter() - begin > _TRIAL_SECONDS
@@ -346,12 +328,17 @@ def _time_tape(sampler: Sampler, first: Input, schema: Schema, size: int) -> Tim
 
 
 def _refuse_slow_chunks(sampler: Sampler, timing: Timing) -> None:
-    if not isinstance(sampler.mechanism, ProgramMechanism | ApartMechanism):
-        return
-    key = "mechanism.call.timeout" if isinstance(sampler.mechanism, ProgramMechanism) else "mechanism.timeout"
+    is_program = isinstance(sampler.mechanism, ProgramMechanism)
+    timeout = sampler.mechanism.timeout if isinstance(sampler.mechanism, ProgramMechanism) else sampler.timeout
     seconds = timing.per_call + timing.per_draw * sampler.chunk
-    if seconds > sampler.mechanism.timeout:
+    if timeout is not None and seconds > timeout:
         raise StudyError(
-            f"{key}: a chunk of {sampler.chunk:,} draws would take about {seconds:.0f} s, as measured on a few, "
-            f"and is given up after {sampler.mechanism.timeout:g} s; accepted: a longer timeout, or a smaller estimate.chunk"
+            f"{'mechanism.call.timeout' if is_program else 'mechanism.timeout'}: a chunk of {sampler.chunk:,} draws would take "
+            f"about {seconds:.0f} s, as measured on a few, and is given up after {timeout:g} s; accepted: a longer timeout, or a "
+            "smaller estimate.chunk"
         )
+
+
+def unanswered(limit: float) -> str:
+    """That a mechanism took longer than it may."""
+    return f"the mechanism did not answer within {limit:g} s (mechanism.timeout), and its process was ended"

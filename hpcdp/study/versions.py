@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hpcdp._base.asked import option
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array
-from hpcdp.losses import named_code
 from hpcdp.mechanisms.outputs import Schema
-from hpcdp.mechanisms.user_code import import_callable, lies_in, source_digest
 from hpcdp.store.databases import store_databases
 from hpcdp.store.fence import discard, move, replacing
 from hpcdp.store.layout import Generation, Layout, group_metadata
@@ -27,6 +26,7 @@ from hpcdp.study.following import may_be_either
 from hpcdp.study.mechanism import FunctionCall
 from hpcdp.study.problem import Problem
 from hpcdp.study.sampler import Sampler
+from hpcdp.study.sources import own_sources
 from hpcdp.study.stored import code_of, databases_of, study_of
 
 
@@ -55,9 +55,11 @@ def load_problem(layout: Layout, version: int, allow_changed_code: bool = False)
     body = read_study_record(layout, version)
     study = study_of(body)
     sampler, distributions = Sampler.of(study), load_distributions(study)
+    sources = own_sources(study, distributions)
     if not allow_changed_code:
-        _refuse_changed_code(body, sampler, study, distributions)
-    return with_known_sizes(layout, _problem(layout, body, study, sampler, distributions))
+        _refuse_changed_code(body, sampler.source, study, sources)
+    problem = replace(_problem(layout, body, study, sampler, distributions), sources=sources)
+    return with_known_sizes(layout, problem)
 
 
 def read_problem(layout: Layout, version: int) -> Problem:
@@ -77,35 +79,14 @@ def _problem(
     return Problem(study, databases, sampler, Schema.from_dict(body["schema"]), distributions, chosen=chosen)
 
 
-def _own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[str, str]:
-    """Digests of code that is neither the mechanism's nor an installed package's, by the key that names it."""
-    found = {f"pairs.distributional: the source of {d.call}": d.source for d in distributions}
-    called = None if study.at_risk is None else study.at_risk.population.call
-    if called is not None:
-        found[f"at_risk.population.call: the source of {called}"] = source_digest(called, study.folder)
-    if (declared := study.mechanism.impossible) is not None:
-        import_callable(declared, study.folder, "mechanism.impossible")
-        found[f"mechanism.impossible: the source of {declared}"] = source_digest(declared, study.folder)
-    path = named_code(study.estimate.default_loss, study.estimate.parameters)
-    key = "loss" if path == study.estimate.default_loss else "parameters"
-    if path is not None:
-        import_callable(path, study.folder, f"estimate.{key}")
-    if path is not None and (key == "loss" or lies_in(path, study.folder)):
-        found[f"estimate.{key}: the source of {path}"] = source_digest(path, study.folder)
-    return found
-
-
-def _refuse_changed_code(
-    body: dict[str, Any], sampler: Sampler, study: Study, distributions: Sequence[Distribution]
-) -> None:
-    """StudyError when the code of a stored study is another now."""
+def _refuse_changed_code(body: dict[str, Any], source: str, study: Study, now: Mapping[str, str]) -> None:
+    """StudyError when the code of a stored study is another now. source, now: digests of the mechanism's code, and of others."""
     before = body.get("sources", {})
-    now = _own_sources(study, distributions)
     changed = [what for what, digest in now.items() if before.get(what, digest) != digest]
     changed += [
         what for what in before if what.startswith("estimate.") and what not in now
     ]  # it comes from elsewhere now
-    if sampler.source != body["source"]:
+    if source != body["source"]:
         changed.insert(0, code_of(study))
     if changed:
         moved = Path(body["folder"]) != study.folder.resolve()
@@ -155,9 +136,8 @@ def _body_of(problem: Problem) -> dict[str, Any]:
     }
     if problem.distributions:
         body["shapes"] = [list(distribution.shape) for distribution in problem.distributions]
-    sources = _own_sources(problem.study, problem.distributions)
-    if sources:
-        body["sources"] = sources
+    if problem.sources:
+        body["sources"] = dict(problem.sources)
     return body
 
 
@@ -167,7 +147,7 @@ def _refuse_other(
     """StudyError where a stored study, or its code, is another than a problem's."""
     refuse_changes(root, _either_way(old, problem.study), body)  # first: another callable has another source too
     if not allow_changed_code:
-        _refuse_changed_code(old, problem.sampler, problem.study, problem.distributions)
+        _refuse_changed_code(old, problem.sampler.source, problem.study, problem.sources)
         _refuse_undigested(root, problem.study)
     if old["schema"] != body["schema"]:
         words = describe_change("the outputs of mechanism.call", old["schema"], body["schema"])

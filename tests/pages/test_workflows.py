@@ -22,7 +22,7 @@ from hpcdp.analytic import exact, toy_dpsgd_pair
 from hpcdp.notions.perturbed import error
 from hpcdp.planning.summary import plan
 from hpcdp.study.claims import parse_claim
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
 sys.path.insert(0, str(WORKFLOWS))

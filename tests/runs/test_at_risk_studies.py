@@ -15,7 +15,7 @@ import hpcdp
 from hpcdp import Study, StudyError, at_risk, load_result
 from hpcdp.mechanisms.pair_draws import PairDraws
 from hpcdp.planning.summary import plan
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 
 QUERIES = """
 import os

@@ -360,8 +360,7 @@ from contextlib import suppress
 
 
 def ignore_children():
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
 
 def forbid_recursion():

@@ -160,7 +160,7 @@ def double(x):
 def noisy(database, size, rng):
     noise = rng.laplace(size=size)
     with open("/proc/self/comm") as name:  # trial draws compile nothing
-        return database.sum() + (double(0.5) * noise if name.read() == "hpcdp-worker\\n" else noise)
+        return database.sum() + (double(0.5) * noise if name.read() == "hpcdp-child\\n" else noise)
 """
 
 

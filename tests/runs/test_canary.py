@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 from commands import call
 
-import hpcdp._base.slow_draws
+import hpcdp._base.doing
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms import load_builtin
 from hpcdp.results.exported import load_result
 from hpcdp.study.file import Study
-from hpcdp.study.problem import describe_pairs, resolve
+from hpcdp.study.problem import describe_pairs
+from hpcdp.study.resolving import resolve
 
 CANARY = 7431957.25
 FOUND = re.compile(r"7,?431,?957|7\.43(19|2)|0x1\.c59d5")  # in full, in thousands, rounded, and as float.hex has it
@@ -297,8 +298,7 @@ PATHS: dict[str, Path_] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PATHS)
 def test_no_path_shows_what_is_in_a_database(ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for constant in ("_LOOK", "_REPORT", "LONG"):
-        monkeypatch.setattr(hpcdp._base.slow_draws, constant, 0.05)
+    monkeypatch.setattr(hpcdp._base.doing, "LONG", 1.0)
     make, tells = PATHS[name]
     text = make(ground)
     assert tells in text

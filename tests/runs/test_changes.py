@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import SEED, call, calls, contents, show, stored_problem, write_study
+from commands import SEED, call, calls, contents, hpcdp, show, stored_problem, write_study
 
 from hpcdp.keys import stream
 
@@ -147,3 +147,21 @@ def test_distributions_added_and_removed(tmp_path: Path, scheduler: str) -> None
     found = json.loads(show(store))
     assert [pair["distribution"] for pair in found["pairs"]] == [0, 0]
     assert [pair["index"] for pair in found["pairs"]] == [0, 3]
+
+
+@pytest.mark.slow
+def test_a_study_that_is_refused_is_not_planned(tmp_path: Path) -> None:
+    pairs = "given = [ { d = [0.0], d_prime = [1.0] } ]"
+    own = {"call": "laplace", "parameters": {"epsilon": 1.0}, "pairs": pairs, "train": 100, "test": 100}
+    study = write_study(tmp_path, **own)
+    hpcdp("run", study, "--store", "s.zarr", "--workers", "0", folder=tmp_path)
+    other = write_study(tmp_path, name="t.toml", **{**own, "parameters": {"epsilon": 2.0}})
+    for command in (
+        ["run"],
+        ["audit", "--claim", "gaussian(mu=1)"],
+        ["audit", "--claim", "gaussian(mu=1)", "--sequential"],
+    ):
+        done = hpcdp(*command[:1], other, "--store", "s.zarr", *command[1:], folder=tmp_path, code=2)
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("hpcdp: s.zarr holds another study")
+        assert "; changed: mechanism.parameters.epsilon (1.0 in the store, 2.0 given); accepted: " in line

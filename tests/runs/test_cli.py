@@ -26,7 +26,7 @@ from hpcdp.engine.outcomes import unusable
 from hpcdp.errors import StudyError
 from hpcdp.store.again import resume_command
 from hpcdp.study.file import Study
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 
 STUDY = """
 [study]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
-import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -221,7 +219,7 @@ def test_a_thread_of_its_module_keeps_no_command_from_its_end(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_kills_at_random_moments(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of workers and keepers, in runs of four kinds; `make release-check` has all kinds, and seventeen times as many."""
+    """Of children and servers, in runs of four kinds; `make release-check` has all kinds, and seventeen times as many."""
     figures = soak.main(small=True)
     assert figures.kills == 12
     print(capsys.readouterr().out)
@@ -243,10 +241,8 @@ def stop_and_go_on(pid: int, whole: bool, seconds: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="only on Linux has a command a parent that passes signals on")
 @pytest.mark.parametrize("place, whole", [*((place, True) for place in PLACES), (PLACES[1], False)])
 def test_a_run_that_is_stopped_goes_on_afterwards(place: tuple[str, ...], whole: bool, tmp_path: Path) -> None:
-    """For longer than its parent waits from one look to the next."""
     study, store = write_study(tmp_path, train=1000, test=1000, rows=[0]), tmp_path / "s.zarr"
     hold(tmp_path, store, 0)
     with started("run", study, "--store", store, *place, folder=tmp_path) as process:
@@ -274,16 +270,3 @@ def test_a_run_that_is_stopped_at_any_moment(place: tuple[str, ...], whole: bool
             _, said = process.communicate(timeout=LONG)
         assert process.returncode == 0, said
         assert show(store) == show(tmp_path / "whole.zarr")
-
-
-@pytest.mark.slow
-def test_workers_of_a_job_leave_where_there_is_no_scheduler(tmp_path: Path) -> None:
-    """And the job ends: whoever left by himself is not replaced."""
-    options = {"name": "unit-1", "nthreads": 1, "nworkers": 2, "death-timeout": "1s", "local-directory": tmp_path}
-    words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
-    with socket.socket() as nobody:  # a port that nobody listens at
-        nobody.bind(("127.0.0.1", 0))
-        command = [sys.executable, "-m", "hpcdp.clusters.job_workers", f"tcp://127.0.0.1:{nobody.getsockname()[1]}"]
-        done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=LONG, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("hpcdp: a worker found no scheduler, or could not start: ") == 2

@@ -19,7 +19,7 @@ from hpcdp.errors import StudyError
 from hpcdp.study.databases import enumerate_pairs
 from hpcdp.study.distributions import load_distributions
 from hpcdp.study.file import Study
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 
 OWN = '''
 import time

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from commands import COMMAND, LONG, MECHANISM, call, write_study
 
 from hpcdp._base.signals import postponed
 
-# Sends SIGINT to itself as a module is looked for the first time, or as Python itself starts the second time.
+# Sends SIGINT to itself as a module is looked for the first time.
 SIGNALLING = """
 import os, signal, sys
 
@@ -27,18 +26,13 @@ class Signalling:
             sys.meta_path.remove(self)
             signal.raise_signal(signal.SIGINT)
 
-if os.environ["AT_IMPORT_OF"] != "sitecustomize":
-    sys.meta_path.insert(0, Signalling())
-elif "HPCDP_HOLDS_INTERRUPTIONS" in os.environ:
-    os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Signalling())
 """
 
 MOMENTS = (
-    "hpcdp._base.threads",  # before the command starts again
-    "sitecustomize",
     "hpcdp.cli.command",
     "argparse",
-    "hpcdp.engine.driver",  # in the process that works
+    "hpcdp.engine.driver",
 )
 
 
@@ -47,9 +41,7 @@ def start(
 ) -> subprocess.CompletedProcess[str]:
     """`hpcdp run` of a study, interrupted at a moment."""
     (folder / "sitecustomize.py").write_text(program)
-    # of a shell, which has set none of what a command sets for its second start
-    environment = {name: value for name, value in os.environ.items() if not name.endswith(("_NUM_THREADS", "HASHSEED"))}
-    environment |= {"PYTHONPATH": str(folder), "AT_IMPORT_OF": moment}
+    environment = os.environ | {"PYTHONPATH": str(folder), "AT_IMPORT_OF": moment}
     words = [*command, "run", str(write_study(folder))]
     return subprocess.run(
         words, env=environment, cwd=folder, capture_output=True, text=True, timeout=LONG, check=False, **settings
@@ -61,15 +53,6 @@ def test_an_interruption_while_a_command_starts(moment: str, tmp_path: Path) -> 
     done = start(tmp_path, moment)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nhpcdp: interrupted\n")
     assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.parametrize("named", ["a relative path", "a link"])
-def test_a_command_that_is_named_otherwise_starts_again_too(named: str, tmp_path: Path) -> None:
-    """So that it forks its workers: in its second start alone it is interrupted there."""
-    script = Path(sys.executable).with_name("hpcdp")
-    (link := tmp_path / "as pipx makes it").symlink_to(script)
-    given = str(link) if named == "a link" else os.path.relpath(script, tmp_path)
-    assert start(tmp_path, "sitecustomize", [given]).returncode == 130
 
 
 @pytest.mark.slow
@@ -91,10 +74,11 @@ def test_a_signal_while_a_run_draws(tmp_path: Path, number: int, reason: str) ->
 def halted(database, size, rng):
     if on_worker() and not os.path.exists(LOG + ".again"):
         open(LOG + ".again", "w").close()
-        os.kill(os.getpid(), {number:d})
+        os.kill({os.getpid()}, {number:d})
+        time.sleep(1)
     return noisy(database, size, rng)
 """
-    study, store = write_study(tmp_path, mechanism, call="own:halted", isolated=False), tmp_path / "s.zarr"
+    study, store = write_study(tmp_path, mechanism, call="own:halted"), tmp_path / "s.zarr"
     said = call("run", study, "--store", store, "--workers", 0, code=130).stderr
     assert f"hpcdp: {reason}; what is committed is kept; go on with: hpcdp resume {store}" in said
     call("resume", store, "--workers", 0)

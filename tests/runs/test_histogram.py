@@ -19,7 +19,7 @@ from hpcdp.losses.histogram.counting import OutsideError, count_bins
 from hpcdp.notions.bins import Bins, limits, lower_ends, refuse_atoms, renyi_ratio, upper_ends
 from hpcdp.notions.bounds import binomial_upper
 from hpcdp.planning.summary import plan
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 
 C = 1.5820
 PAIRS = {"given": [{"d": [0.0], "d_prime": [1.0]}, {"d": [0.0], "d_prime": [0.5]}]}

@@ -9,16 +9,17 @@ import pytest
 from commands import call, contents, show
 from studies import StopAtOnce, make_study, pose, run
 
+from hpcdp._base.node import ProcessDied
 from hpcdp.engine.driver import resume, run_problem
+from hpcdp.engine.executors import Options
 from hpcdp.engine.failures import describe_killed
-from hpcdp.engine.places import Options
 from hpcdp.engine.stopping import Stopped
 from hpcdp.planning.literal import TrainCells
 from hpcdp.planning.summary import make_plan
 from hpcdp.planning.task import Task
 from hpcdp.report.status import status
 from hpcdp.results.result import load_result
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 
 SMALL = {"loss": "literal-knn", "epsilons": [0.0, 0.5], "train": 600, "test": 800, "chunk": 256}
 GIVEN = [([0.0], [1.0]), ([0.0], [-0.5])]
@@ -82,7 +83,7 @@ def test_interrupted_and_resumed(client, tmp_path, monkeypatch):
 def test_a_cell_that_fails_is_named():
     problem = pose(small_study([0.5, 3.0]))
     found = [
-        describe_killed(problem, Task("literal-0", TrainCells((cell,)), (), 1, 0.1)).what
+        describe_killed(problem, Task("literal-0", TrainCells((cell,)), (), 1, 0.1), ProcessDied("ended")).what
         for cell in (problem.risk_cells[-1], problem.point_cells[1])
     ]
     assert found == [

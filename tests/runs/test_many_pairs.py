@@ -15,7 +15,8 @@ from hpcdp.errors import StudyError
 from hpcdp.keys import canonical_json, digest_array, law_key
 from hpcdp.mechanisms.table import pmf
 from hpcdp.study.file import Study
-from hpcdp.study.problem import Problem, resolve
+from hpcdp.study.problem import Problem
+from hpcdp.study.resolving import resolve
 
 PAIRS = 1000
 

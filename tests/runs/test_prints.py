@@ -34,38 +34,11 @@ def noisy(database, size, rng):
 )
 
 
-# What a command does not wait for by itself: a thread, handlers of exits in Python and in C, and what C has not written yet.
-LATE = (
-    MECHANISM
-    + """
-import atexit, ctypes, os, pathlib, threading, time
-
-library = ctypes.CDLL(None)
-library.fopen.restype = ctypes.c_void_p
-opened = ctypes.c_void_p(library.fopen(b"library", b"w"))
-library.fputs(b"written", opened)
-handler = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: pathlib.Path("handler").write_text("called") and None)
-library["__cxa_atexit"](handler, None, None)  # what a library's atexit() is
-atexit.register(lambda: pathlib.Path("python").write_text("called"))
-threading.Thread(target=lambda: (time.sleep(1), pathlib.Path("thread").write_text("ended"))).start()
-"""
-)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [("plan",), ("run", "--workers", "0")], ids=" ".join)
-def test_what_others_do_at_the_end_is_waited_for(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    study = write_study(tmp_path, LATE, rows=[0], train=100, test=100, databases=[[0.0, 1.0]])
-    assert hpcdp(arguments[0], study, *arguments[1:], folder=tmp_path).returncode == 0
-    found = {name: (tmp_path / name).read_text() for name in ("library", "handler", "python", "thread")}
-    assert found == {"library": "written", "handler": "called", "python": "called", "thread": "ended"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("workers", "isolated"), [(0, True), (1, True), (0, False)])
-def test_standard_output_holds_results_only(workers: int, isolated: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [0, 1])
+def test_standard_output_holds_results_only(workers: int, tmp_path: Path) -> None:
     settings = {"rows": [0], "train": 1000, "test": 1000, "databases": [[0.0, 1.0]], "claim": "laplace(epsilon=1)"}
-    study = write_study(tmp_path, LOUD, isolated=isolated, **settings)
+    study = write_study(tmp_path, LOUD, **settings)
     done = hpcdp("audit", study, "--format", "json", "--workers", workers, folder=tmp_path)
     assert json.loads(done.stdout)["name"] == "s"
     for who in ("python", "library", "child"):

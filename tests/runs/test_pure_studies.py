@@ -17,7 +17,7 @@ from studies import PURE_PAIRS, pure_study
 from hpcdp import RunFailed, load_result
 from hpcdp.analytic import exact as exact_pair
 from hpcdp.engine.driver import resume, run_problem
-from hpcdp.engine.places import Options
+from hpcdp.engine.executors import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.errors import StudyError
 from hpcdp.losses.local import UNIT, weigh
@@ -28,7 +28,7 @@ from hpcdp.report.plots_pure import draw_loss
 from hpcdp.report.status import status
 from hpcdp.store.layout import Layout
 from hpcdp.study.file import Study
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 from hpcdp.study.versions import load_problem
 
 LEVEL = 1.0 - 0.95

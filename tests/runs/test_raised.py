@@ -163,9 +163,12 @@ def test_what_escapes_is_one_message(
 
 
 def test_an_interruption_before_there_is_a_store_names_none(tmp_path: Path) -> None:
-    body = "import os, signal\n\ndef noisy(database, size, rng):\n    os.kill(os.getpid(), signal.SIGINT)\n"
-    study = write_study(tmp_path, body)
-    error = hpcdp("run", study, folder=tmp_path, code=130, prefix=["env"]).stderr
+    body = (
+        "import os, signal\n\ndef noisy(database, size, rng):\n    os.kill(int(os.environ['DRIVER']), signal.SIGINT)\n"
+    )
+    study = write_study(tmp_path, body + "    import time; time.sleep(100)\n")
+    as_itself = ["/bin/sh", "-c", 'DRIVER=$$ exec "$@"', "sh"]
+    error = hpcdp("run", study, folder=tmp_path, code=130, prefix=as_itself).stderr
     assert error.strip() == "hpcdp: interrupted; nothing was stored"
 
 
@@ -187,9 +190,11 @@ def test_an_interruption_of_its_own_beside_a_handler_of_another_library(tmp_path
 @pytest.mark.slow
 def test_signals_are_handled_as_before_once_a_command_was_interrupted(tmp_path: Path) -> None:
     """Of a command in somebody's own process, such as a notebook's."""
-    body = "import signal\n\ndef noisy(database, size, rng):\n    signal.raise_signal(signal.SIGINT)\n"
+    body = "import os, signal, time\n\ndef noisy(database, size, rng):\n    os.kill(int(os.environ['DRIVER']), signal.SIGINT)\n"
+    body += "    time.sleep(100)\n"
     script = """
-import signal, sys
+import os, signal, sys
+os.environ["DRIVER"] = str(os.getpid())
 from hpcdp.cli.command import main
 signal.signal(signal.SIGINT, signal.default_int_handler)
 numbers = signal.SIGINT, signal.SIGTERM

@@ -50,7 +50,7 @@ from hpcdp.results.bootstrap import bootstrap
 from hpcdp.results.result import load_result
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 from hpcdp.study.reuse import FEWEST, FOLDS, Cut, Fold, Part, first_block, least_learned
 
 LEVEL = 0.05

@@ -188,8 +188,7 @@ def test_a_damaged_chunk_is_drawn_again(tmp_path: Path, scheduler: str) -> None:
 
 FAILING = MECHANISM.replace(  # on workers only, so not in trial draws
     "    time.sleep(pause)\n",
-    "    import threading\n"
-    "    if threading.current_thread() is not threading.main_thread(): raise ValueError('no model today')\n",
+    "    if on_worker(): raise ValueError('no model today')\n",
 )
 CONSTANT = MECHANISM.replace(
     "rng.laplace(size=size)", "(rng.laplace(size=size) if size != 25 else np.arange(25.0))"

@@ -12,7 +12,7 @@ from hpcdp.mechanisms.outputs import Schema
 from hpcdp.results.exact import exact_of
 from hpcdp.store.lease import acquire
 from hpcdp.store.root import create_store
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 from hpcdp.study.sampler import Sampler
 from hpcdp.study.versions import save_problem
 
@@ -135,9 +135,9 @@ def test_a_subsampled_mechanism_that_cannot_be_seeded(tmp_path):
         section = {"call": call, "parameters": parameters, "reproducible": False}
         return type(own_study(tmp_path)).from_dict(data | {"mechanism": section}, tmp_path)
 
-    problem, _ = resolve(unseeded("subsampled", hidden))
-    assert not problem.sampler.reproducible
-    one, two = (problem.sampler.trial(np.zeros(10), 50, 0) for _ in range(2))
+    sampler = Sampler.of(unseeded("subsampled", hidden))
+    assert not sampler.reproducible
+    one, two = (sampler.trial(np.zeros(10), 50, 0) for _ in range(2))
     assert (one != two).any()
     for call, parameters in (
         ("subsampled", {"mechanism": "noisy_sum", "parameters": {"sigma": 1.0}, "batch": 5}),

@@ -10,7 +10,7 @@ from commands import call, one_message, records, show, write_study
 
 from hpcdp.errors import StudyError
 from hpcdp.study.file import Study
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 
 STUDY: dict[str, Any] = {
     "study": {"name": "a", "seed": 1},

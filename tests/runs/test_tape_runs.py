@@ -21,15 +21,15 @@ from studies import TAPED, make_study
 from hpcdp import load_result
 from hpcdp.analytic import GaussianShift
 from hpcdp.engine.driver import resume, run_problem
+from hpcdp.engine.executors import Options
 from hpcdp.engine.failures import RunFailed, StudyRefuted
-from hpcdp.engine.places import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.errors import StudyError
 from hpcdp.notions.tape import KEPT_BACK
 from hpcdp.planning.index import first_of
 from hpcdp.store.records import read_json
 from hpcdp.study.file import Study
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 
 # A normal law whose mean the database moves by 1/4 a row; as slow as the file `pause` beside it says.
 NORMAL = """
@@ -47,7 +47,6 @@ def shifted(database, size, rng):
 SMALL: dict[str, Any] = {
     **TAPED,
     "mechanism": NORMAL,
-    "isolated": False,  # a process of its own has to load all that draws
     "train": 1 << 13,
     "test": 1 << 19,
     "epsilons": [0.0, 0.5, 0.7],
@@ -148,7 +147,7 @@ def test_a_test_of_less_than_a_chunk_leaves_no_plain_draws(tmp_path: Path) -> No
 def test_equal_bytes_with_other_workers_and_spans(whole: Path, client, tmp_path: Path, monkeypatch) -> None:
     printed, all_chunks = show(whole / "s.zarr"), sum(chunks(whole / "s.zarr"))
     monkeypatch.setattr("hpcdp.planning.tape.task_seconds", lambda *_: 0.0)
-    study = taped(tmp_path, isolated=True)
+    study = taped(tmp_path)
     for name, options in (("here", Options(workers=0)), ("there", Options(client=client()))):
         run_problem(*resolve(Study.from_toml(study)), tmp_path / name, options, Silent())
         assert show(tmp_path / name) == printed

@@ -57,7 +57,7 @@ def test_a_callers_threads_are_as_before(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     numba.set_num_threads(1)
     counts, before = [library["num_threads"] for library in threadpool_info()], dict(os.environ)
-    study = write_study(tmp_path, COUNTING, isolated=False, rows=[0], train=500, test=500)
+    study = write_study(tmp_path, COUNTING, rows=[0], train=500, test=500)
     with ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(hpcdp.run, study, tmp_path / f"{name}.zarr", workers=0) for name in "ab"]
     assert all(one.result().complete for one in runs)

@@ -14,7 +14,7 @@ from studies import make_study
 
 from hpcdp.errors import StudyError
 from hpcdp.report.table import trust_lines
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 from hpcdp.study.sampler import Sampler
 
 OWN_RANDOMNESS = """

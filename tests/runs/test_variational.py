@@ -20,7 +20,7 @@ import hpcdp
 from hpcdp import load_result
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift, Subsampled
 from hpcdp.engine.driver import resume, run_problem
-from hpcdp.engine.places import Options
+from hpcdp.engine.executors import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import StudyError
@@ -34,7 +34,7 @@ from hpcdp.results.assemble import assemble
 from hpcdp.results.renyi import FAMILY, VARIATIONAL
 from hpcdp.results.variational import variational_arrays
 from hpcdp.study.file import Study
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 
 WAYS = ("forward", "reverse")
 CONFIDENCE = 0.95

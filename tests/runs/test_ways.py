@@ -13,15 +13,15 @@ from studies import StopAtOnce, make_study
 
 from hpcdp import load_result
 from hpcdp.analytic import GaussianShift
-from hpcdp.clusters import open_local
+from hpcdp.clusters.local import open_local
 from hpcdp.engine.driver import resume, run_problem
-from hpcdp.engine.places import Options
+from hpcdp.engine.executors import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import StudyError
 from hpcdp.losses import LOSSES
 from hpcdp.report.status import status
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 from hpcdp.study.ways import WAYS
 
 LEVELS = [0.0, 0.5, 1.0]

@@ -7,7 +7,6 @@ same stages. A bound holds given what was learned, so that the runs of one pair 
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,7 +23,6 @@ import hpcdp
 from hpcdp.analytic import GaussianShift, NormalMixture
 from hpcdp.analytic.geometric import geometric_sum_pair
 from hpcdp.engine.context import Context
-from hpcdp.engine.fresh import _origin
 from hpcdp.engine.tape import Judge, _chunks, _learn
 from hpcdp.errors import MechanismError
 from hpcdp.mechanisms.outputs import Schema
@@ -303,14 +301,6 @@ def test_what_is_kept_from_some_time_on_ends_the_test(call: str, what: str, word
     with pytest.raises(MechanismError, match=words):
         pair.draw("tape", 1, 16, 17)
     pair.draw("tape", 1, 17, 18)  # of which nothing is looked at
-
-
-@pytest.mark.slow
-def test_a_fresh_process_that_was_ended_is_started_again(tmp_path: Path) -> None:
-    pair = Learned.of(tmp_path, "kept_alone", 0.8)
-    found = pair.draw("tape", 0, 0, 1)
-    _origin(os.getpid()).kill()
-    assert pair.draw("tape", 0, 0, 1) == found
 
 
 @pytest.mark.slow

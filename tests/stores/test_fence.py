@@ -22,7 +22,9 @@ from hpcdp.store.results import Arrays, read_results, write_results
 from hpcdp.store.root import create_store
 
 Files = dict[str, tuple[int, int, bytes]]
-SMALL = {"databases": [[0.0, 1.0]], "train": 500, "test": 500, "isolated": False}  # drawn in the process that is frozen
+GIVEN = "given = [{ d = [0.0], d_prime = [1.0] }]"
+SMALL: dict[str, Any] = {"pairs": GIVEN, "call": "laplace", "parameters": {"epsilon": 1.0}, "train": 500, "test": 500}
+"""Drawn in the process that is frozen."""
 
 
 def files(store: Path) -> Files:

@@ -26,7 +26,6 @@ from commands import (
     show,
     started,
     wait_until,
-    worker_of,
     write_study,
 )
 
@@ -62,12 +61,9 @@ def test_a_held_store_refuses_others_until_its_run_is_killed(tmp_path: Path, sch
         wait_until(lambda: bool(records(store, "samples")), "a first block of samples")
         for command in (("run", study, "--store", store), ("resume", store)):
             line = one_message(hpcdp(*command, "--cluster", scheduler, folder=tmp_path, code=1))
-            assert f"process {worker_of(process).pid} on {socket.gethostname()}" in line
+            assert f"process {process.pid} on {socket.gethostname()}" in line
             assert str(store) in line
-        assert (
-            f"process {worker_of(process).pid} on {socket.gethostname()}"
-            in hpcdp("status", store, folder=tmp_path).stdout
-        )
+        assert f"process {process.pid} on {socket.gethostname()}" in hpcdp("status", store, folder=tmp_path).stdout
         assert json.loads(show(store))["complete"] is False, "reading needs no lease"
         assert process.poll() is None
         kill_group(process)

@@ -16,12 +16,11 @@ from commands import call, records, rewrite, write_study
 import hpcdp.store.root
 from hpcdp import Study
 from hpcdp.engine.driver import store_problem
-from hpcdp.engine.last_draw import note_draw, noted_in, take_last_draw
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import acquire
 from hpcdp.store.records import read_json
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 
 CLAIM = "dp(epsilon=1, delta=0.1)"
 SIZES: dict[str, Any] = {"train": 200, "test": 200, "chunk": 100, "refine": 200, "loss": "smooth"}
@@ -174,24 +173,6 @@ def test_a_link_where_a_picture_goes(store: Path, victim: Path, scheduler: str, 
     assert not picture.is_symlink()
     assert picture.read_bytes()[1:4] == b"PNG"
     assert not list(store.parent.glob(".*"))
-
-
-def test_notes_of_draws(tmp_path: Path, victim: Path) -> None:
-    note, before = tmp_path / "s.zarr" / "records" / "draws" / "1-t.txt", tree(victim)
-    (tmp_path / "s.zarr").mkdir()
-    with noted_in(note):
-        note.symlink_to(victim / "bashrc")
-        with pytest.raises(OSError, match="symbolic links"):
-            note_draw(lambda: "gone")
-    note.parent.rmdir()
-    note.parent.symlink_to(victim)
-    with pytest.raises(StoreError, match="is a symbolic link"), noted_in(note):
-        pass
-    note.parent.unlink()
-    note.parent.mkdir()
-    os.mkfifo(note)
-    assert take_last_draw(note) is None
-    assert tree(victim) == before
 
 
 def test_files_of_the_lease(store: Path, victim: Path) -> None:

@@ -47,7 +47,7 @@ Poison = Callable[[Path], object]
 def whole(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> Path:
     """A folder with a complete store that holds every kind of file; what it says of itself is in `clean`."""
     folder = tmp_path_factory.mktemp("poison")
-    sizes = {"train": 200, "test": 200, "chunk": 100, "refine": 200, "loss": "smooth", "isolated": False}
+    sizes = {"train": 200, "test": 200, "chunk": 100, "refine": 200, "loss": "smooth"}
     study = write_study(folder, databases=[[0.0, 1.0]], claim=CLAIM, **sizes)
     call("run", study, "--store", folder / "s.zarr", "--cluster", scheduler)
     logs = folder / "s.zarr" / "jobs" / "logs"

@@ -35,21 +35,22 @@ LONG = 300.0
 HOLD = '''
 import json
 import os
-import threading
 import time
+
+from hpcdp._base import doing
 
 
 def hold():
     """Wait while the file `hold` is beside this one and as many records as it says are in the folders that it names.
 
-    On workers only: trial draws are the driver's.
+    Trial draws do not wait.
     """
     while on_worker() and is_held():
         time.sleep(0.05)
 
 
 def on_worker():
-    return threading.current_thread() is not threading.main_thread()
+    return doing.step() is not None and "trial outputs" not in doing.step()
 
 
 def is_held():
@@ -202,12 +203,6 @@ def started(*arguments: Any, folder: Path, by_user: bool = False) -> Iterator[St
             kill_group(process)
 
 
-def worker_of(process: Started) -> psutil.Process:
-    """The process that does a command's work, below the one that was started."""
-    (found,) = psutil.Process(process.pid).children()
-    return found
-
-
 def kill_group(process: Started) -> None:
     """SIGKILL to a process and all that it started."""
     for member in members(process):
@@ -218,7 +213,7 @@ def kill_group(process: Started) -> None:
 
 
 def members(process: Started) -> list[int]:
-    """Processes of its session that are alive: keepers of workers have groups of their own."""
+    """Processes of its session that are alive: children have groups of their own."""
     found = []
     for other in psutil.process_iter():
         try:

@@ -283,9 +283,9 @@ if __name__ == "__main__":
 
     import hpcdp.__main__
     import hpcdp.cli.command
-    import hpcdp.clusters._serving
     import hpcdp.clusters.jobs
     import hpcdp.engine.driver
+    import hpcdp.engine.tasks
     import hpcdp.report.audit
     import hpcdp.report.plots
     import hpcdp.report.plots_audit

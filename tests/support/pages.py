@@ -130,7 +130,7 @@ STUDIES: dict[str, dict[str, Any]] = {
     },
     "broken": {
         "claim": "laplace(epsilon=1)",
-        "mechanism": {"call": "own:broken", "isolated": False},
+        "mechanism": {"call": "own:broken"},
         "pairs": {"given": [{"d": [0.0], "d_prime": [0.25]}, {"d": [0.0], "d_prime": [1.0]}]},
         "estimate": {**SIZES, "epsilons": [0.0, 1.0]},
     },

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from hpcdp.store.stages import Stage
 from hpcdp.study.file import Study
-from hpcdp.study.problem import Problem, resolve
+from hpcdp.study.problem import Problem
+from hpcdp.study.resolving import resolve
 from paper_figures.methods import Place
 
 _PER_TASK = 25

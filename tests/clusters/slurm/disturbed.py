@@ -177,14 +177,12 @@ class Disturbed:
 
     def worker(self, job: Job) -> psutil.Process:
         """The process of a job that computes."""
-        return self._named("hpcdp-worker", job)
+        (found,) = [process for process in self.slurm.processes(job.id) if process.name() == "hpcdp-child"]
+        return found
 
-    def nursery(self, job: Job) -> psutil.Process:
-        """The process of a job that looks after the others."""
-        return self._named("hpcdp-nursery", job)
-
-    def _named(self, name: str, job: Job) -> psutil.Process:
-        (found,) = [process for process in self.slurm.processes(job.id) if process.name() == name]
+    def worker_of_dask(self, job: Job) -> psutil.Process:
+        """The process of a job that talks to the scheduler."""
+        (found,) = [one for one in self.slurm.processes(job.id) if "distributed.cli.dask_worker" in one.cmdline()]
         return found
 
     def end(self, driver: Started, code: int = 0) -> str:

@@ -19,7 +19,7 @@ from throwaway import Job, ThrowawaySlurm
 
 
 def kill_worker(run: Disturbed) -> list[Job]:
-    """Its keeper starts another in the same job."""
+    """Another one takes its place in the same job."""
     job = run.busy_jobs()[0]
     worker, drawn = run.worker(job), run.drawn(job)
     worker.kill()
@@ -28,9 +28,9 @@ def kill_worker(run: Disturbed) -> list[Job]:
     return []
 
 
-def kill_nursery(run: Disturbed) -> list[Job]:
+def kill_worker_of_dask(run: Disturbed) -> list[Job]:
     job = run.busy_jobs()[0]
-    run.nursery(job).kill()
+    run.worker_of_dask(job).kill()
     return [job]
 
 
@@ -76,7 +76,7 @@ def preempt(run: Disturbed) -> list[Job]:
 # what is done to the run, one after the other, and how the driver says that the jobs ended that were lost
 DISTURBANCES: list[tuple[Callable[[Disturbed], list[Job]], int, str]] = [
     (kill_worker, 0, ""),
-    (kill_nursery, 1, "failed"),
+    (kill_worker_of_dask, 1, "failed"),
     (cancel_one_job, 1, "cancelled"),
     (cancel_all_jobs, 2, "cancelled"),
     (restart_controller, 1, ""),
@@ -86,7 +86,7 @@ DISTURBANCES: list[tuple[Callable[[Disturbed], list[Job]], int, str]] = [
 
 @pytest.mark.slow
 def test_a_run_survives(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
-    """One run that loses a worker process, a nursery, a job, all jobs, a job unseen by the controller, and all its nodes."""
+    """One run that loses a child, a worker of Dask, a job, all jobs, a job unseen by the controller, and all its nodes."""
     run, started, ends = Disturbed(tmp_path, clean_slurm, queue="scavenge"), 2, []
     with run.begun() as driver:
         for disturb, count, word in DISTURBANCES:

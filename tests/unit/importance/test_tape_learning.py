@@ -316,7 +316,7 @@ def test_noise_without_a_proposal_falls_back(tmp_path: Path) -> None:
     study = Study.from_dict(
         {
             "study": {"name": "learning", "seed": 77_002},
-            "mechanism": {"call": "test_tape_learning:around", "isolated": False},
+            "mechanism": {"call": "test_tape_learning:around"},
             "pairs": {"given": [{"d": [0.0], "d_prime": [0.5]}]},
             "estimate": {"tape": True, "epsilons": [0.0, 0.2], "train": 1 << 12, "test": 1 << 13},
         },

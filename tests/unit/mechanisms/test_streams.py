@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,11 +32,11 @@ import hpcdp
 from hpcdp import keys
 from hpcdp.analytic import GaussianShift, LaplaceShift
 from hpcdp.mechanisms import _stream_kernels as kernels
-from hpcdp.mechanisms._apart import ApartMechanism
 from hpcdp.mechanisms._pcg64 import PCG64
 from hpcdp.mechanisms.streams import Bits, Stream
 from hpcdp.study.file import Study
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
+from hpcdp.study.sampler import Sampler
 
 Floats = NDArray[np.float64]
 
@@ -349,27 +350,6 @@ def test_copies_that_go_together_share_their_counters() -> None:
         assert [one.normal(), two.normal()] == Stream(5).normal(size=2).tolist()
 
 
-@pytest.mark.parametrize("made", [Stream, lambda seed: np.random.Generator(PCG64(seed))], ids=["philox", "numpy"])
-def test_a_mechanism_in_a_process_of_its_own_goes_on(made: Any, tmp_path: Path) -> None:
-    """Snapshots begin a stream anew there where they do here, and children that were spawned there are not spawned again."""
-    (tmp_path / "own_noise.py").write_text(
-        "import copy\n\ndef noisy(database, size, rng):\n    own = rng.spawn(1)[0].laplace(size=size) + rng.gamma(2.0)\n"
-        "    return own + copy.deepcopy(rng).normal() + rng.random()\n"
-    )
-    apart = ApartMechanism("own_noise:noisy", {}, tmp_path, True, 60.0)
-    here, there = made(6), made(6)
-    try:
-        found = [apart.draw(np.zeros(1), 3, there) for _ in range(3)]
-    finally:
-        apart.end()
-    expected = []
-    for _ in range(3):
-        own = here.spawn(1)[0].laplace(size=3) + here.gamma(2.0)
-        expected.append(own + copy.deepcopy(here).normal() + here.random())
-    np.testing.assert_array_equal(found, expected)
-    assert there.normal() == here.normal()
-
-
 def bits_in(state: Any) -> Any:
     """A PCG64 of NumPy's own with this state."""
     bits = np.random.PCG64()
@@ -628,7 +608,7 @@ def test_the_kind_of_stream_is_part_of_every_law(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_study_names_its_stream(tmp_path: Path) -> None:
-    here: dict[str, Any] = {"rows": [0], "isolated": False}
+    here: dict[str, Any] = {"rows": [0]}
 
     def run(kind: str | None, store: str, *options: str, workers: int = 0, code: int = 0, **changes: Any) -> Any:
         study = study_of(tmp_path, kind, **{**here, **changes})
@@ -648,7 +628,7 @@ def test_a_study_names_its_stream(tmp_path: Path) -> None:
     run(None, "n.zarr", "--recheck")
     assert show(tmp_path / "n.zarr") == shown["n.zarr"], "the store's"
     run(None, "s.zarr", test=6000)
-    run("philox", "t.zarr", workers=2, test=6000, isolated=True)
+    run("philox", "t.zarr", workers=2, test=6000)
     grown, new = (json.loads(show(tmp_path / name))["spectrum"] for name in ("s.zarr", "t.zarr"))
     assert grown == new != json.loads(shown["s.zarr"])["spectrum"]
     assert "philox" in run("mt19937", "s.zarr", code=2).stderr
@@ -658,6 +638,7 @@ def test_other_seeds_are_other_draws(tmp_path: Path) -> None:
     found = []
     for seed in (1, 2):
         problem, _ = resolve(Study.from_toml(study_of(tmp_path / str(seed), "philox", train=50, test=50, seed=seed)))
+        problem = replace(problem, sampler=Sampler.of(problem.study))
         law = next(iter(problem.laws))
         found += [problem.sampler.trial(problem.laws[law], 20, 0).tolist()]
         for stage, chunk in (("train", 0), ("train", 1), ("test", 0), ("test", 1)):

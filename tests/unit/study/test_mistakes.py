@@ -21,7 +21,7 @@ from hpcdp.errors import StudyError
 from hpcdp.planning.summary import plan
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 
 FAST = "def noisy(database, size, rng, scale=1.0):\n    return database.sum() + rng.laplace(scale=scale, size=size)\n"
 
@@ -125,13 +125,12 @@ def test_a_module_that_imports_what_is_not_there_means_no_other(tmp_path: Path) 
     assert "did you mean" not in said
 
 
-@pytest.mark.parametrize("isolated", ["", "isolated = false\n"])
-def test_numbers_that_are_given_as_text(tmp_path: Path, isolated: str) -> None:
+def test_numbers_that_are_given_as_text(tmp_path: Path) -> None:
     own = "def noisy(database, size, rng, scale, unit='m', more=None):\n    return rng.laplace(size=size) * (scale / 2.0)\n"
     path = write_study(tmp_path, own)
     text = path.read_text()
     given = 'parameters = { scale = "1.0", unit = "km", more = { at = "2e3", on = 1 } }'
-    path.write_text(text.replace("parameters = {  }", given).replace("[mechanism]\n", f"[mechanism]\n{isolated}"))
+    path.write_text(text.replace("parameters = {  }", given))
     said = refused("plan", path)
     assert "raised TypeError: unsupported operand" in said
     assert 'mechanism.parameters.scale is text: "1.0"; mechanism.parameters.more.at is text: "2e3"' in said
@@ -430,7 +429,7 @@ def test_arguments_of_functions_are_refused_in_one_message(
 ) -> None:
     """Before anything is drawn."""
     call_with, values, words = ARGUMENTS[argument]
-    monkeypatch.setattr("hpcdp.study.problem.try_out", None)
+    monkeypatch.setattr("hpcdp.study.resolving.try_out", None)
     for value in values:
         with pytest.raises(StudyError) as refusal:
             call_with(result, value)

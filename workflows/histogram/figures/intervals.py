@@ -25,7 +25,8 @@ from hpcdp.notions.bins import choose_bins, largest_ratio, renyi_ratio
 from hpcdp.results.histogram import describe_interval
 from hpcdp.store.stages import Stage
 from hpcdp.study.file import Study
-from hpcdp.study.problem import Problem, resolve
+from hpcdp.study.problem import Problem
+from hpcdp.study.resolving import resolve
 
 Floats = NDArray[np.float64]
 Row = list[float | None]

@@ -17,7 +17,7 @@ from paper_figures.seeds import over_seeds
 from paper_figures.tables import markdown
 
 from hpcdp.study.file import Study
-from hpcdp.study.problem import resolve
+from hpcdp.study.resolving import resolve
 
 Floats = NDArray[np.float64]
 

@@ -20,7 +20,8 @@ from hpcdp.losses.kde.kde import Kde, LineModel
 from hpcdp.losses.local import find_peak, is_discrete
 from hpcdp.losses.protocol import Side
 from hpcdp.study.file import Study
-from hpcdp.study.problem import Problem, resolve
+from hpcdp.study.problem import Problem
+from hpcdp.study.resolving import resolve
 
 Floats = NDArray[np.float64]
 

@@ -1,0 +1,77 @@
+"""Messages between the processes of a node executor: pickles on a socket on which other people's code may write too."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import socket
+import struct
+import threading
+from typing import Any
+
+_HEAD = struct.Struct(">8sQ")
+_MARK = b"\x93hpcdp\r\n"
+_PIECE = 1 << 20  # bytes that are read at once
+_MOST = 1 << 34  # bytes of a message, of which none has nearly as many
+
+
+class Link:
+    """One end of a connection. Threads may send at the same time; one reads."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket, self._bytes, self._lock = end, bytearray(), threading.Lock()
+
+    def fileno(self) -> int:
+        """The descriptor, to wait for with others."""
+        return self._socket.fileno()
+
+    def send(self, *message: Any) -> None:
+        """Write a message; OSError where the other end is gone."""
+        data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+        with self._lock:
+            self._socket.sendall(_HEAD.pack(_MARK, len(data)))
+            self._socket.sendall(data)
+
+    def wait(self) -> tuple[Any, ...]:
+        """The next message alone, however long it takes; EOFError at the end."""
+        while not (found := self._whole(1)):
+            self._fill()
+        return found[0]
+
+    def read(self) -> list[tuple[Any, ...]]:
+        """The messages that are whole by now, waiting for none of them.
+
+        Raises EOFError at the end, and where anything else than messages was written.
+        """
+        if select.select([self._socket], [], [], 0)[0]:
+            self._fill()
+        return self._whole()
+
+    def close(self) -> None:
+        """Give up this end."""
+        self._socket.close()
+
+    def _fill(self) -> None:
+        try:
+            some = os.read(self._socket.fileno(), _PIECE)
+        except ConnectionError:
+            some = b""
+        if not some:
+            raise EOFError
+        self._bytes += some
+
+    def _whole(self, most: int | None = None) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = []
+        while len(self._bytes) >= _HEAD.size and len(found) != most:
+            mark, size = _HEAD.unpack_from(self._bytes)
+            if mark != _MARK or size > _MOST:
+                raise EOFError
+            if len(self._bytes) < _HEAD.size + size:
+                break
+            try:
+                found.append(tuple(pickle.loads(self._bytes[_HEAD.size : _HEAD.size + size])))
+            except Exception as error:  # of whatever was written there
+                raise EOFError from error
+            del self._bytes[: _HEAD.size + size]
+        return found

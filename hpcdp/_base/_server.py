@@ -1,0 +1,339 @@
+"""The server of a node executor: it has loaded what tasks need, forks children, gives them calls, and looks after them.
+
+A child does one call after another. Whatever it started ends with it, in whatever session it is: orphans become children of
+the server (PR_SET_CHILD_SUBREAPER), which kills them. Should the server end, its children are killed (PR_SET_PDEATHSIG).
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import pickle
+import random
+import signal
+import socket
+import sys
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from select import POLLIN, poll
+from typing import Any, NoReturn
+
+import psutil
+
+from hpcdp._base import compiling, doing
+from hpcdp._base._link import Link
+from hpcdp._base.asked import ask_as
+from hpcdp._base.below import adopt_orphans, children, die_with, kill_below, name_process
+from hpcdp._base.raised import carried
+
+_LOOK = 0.5  # seconds between looks at draws, deadlines and memory
+_NEWS = 5.0  # seconds after which a draw is told of, and then again
+_AGAIN = 0.25  # seconds after a fork that failed: what cannot start must not keep a core busy
+
+
+@dataclass(eq=False)
+class _Call:
+    """tries: how often it may end its process."""
+
+    number: int
+    data: bytes
+    tries: int
+    deaths: int = 0
+
+
+@dataclass(eq=False)
+class _Child:
+    """pid, link: of the process. call: what it does, None while it waits. told: when its step was told of last."""
+
+    pid: int
+    link: Link
+    call: _Call | None = None
+    step: str | None = None
+    limit: float | None = None
+    risk: str | None = None
+    begin: float = 0.0
+    told: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """What tells this step from all others."""
+        return f"{socket.gethostname()}-{self.pid}-{self.begin:.3f}"
+
+
+class Server:
+    """Serves one executor, at the other end of a link."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._children: dict[int, _Child] = {}  # by the descriptor of their links
+        self._calls: deque[_Call] = deque()
+        self._settings: dict[str, Any] = {}
+        self._looked = self._failed = float("-inf")
+        self._called = time.monotonic()  # when there was a call last
+        self._ended, self._wake = os.pipe()
+        for end in (self._ended, self._wake):
+            os.set_blocking(end, False)
+        self._poll = poll()
+        for descriptor in (link.fileno(), self._ended):
+            self._poll.register(descriptor, POLLIN)
+
+    def serve(self) -> None:
+        """Do what the executor says, until it is gone."""
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        while True:
+            self._obey()
+            self._deal()
+            ready = {descriptor for descriptor, _ in self._poll.poll(1000 * (_AGAIN if self._calls else _LOOK))}
+            with suppress(BlockingIOError):
+                os.read(self._ended, 4096)
+            for descriptor in ready & self._children.keys():
+                self._hear(self._children[descriptor])
+            self._reap()
+            if time.monotonic() - self._looked > _LOOK:
+                self._look()
+            if time.monotonic() - self._called > self._settings.get("rest", float("inf")):
+                return
+
+    def _obey(self) -> None:
+        for kind, *values in self._link.read():
+            getattr(self, f"_on_{kind}")(*values)
+
+    def _on_settings(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
+        sys.path[:] = settings["path"]
+        self._link.send("ready")
+
+    def _on_call(self, number: int, data: bytes, tries: int) -> None:
+        self._calls.append(_Call(number, data, tries))
+
+    def _on_clear(self) -> None:
+        """Be as new: for the next executor."""
+        self._calls.clear()
+        for child in list(self._children.values()):
+            child.call = None
+            self._lose(child)
+        kill_below()
+        self._link.send("cleared")
+
+    def _deal(self) -> None:
+        """Give each call to a child that does nothing."""
+        while self._calls:
+            child = next((one for one in self._children.values() if one.call is None), None) or self._fork()
+            if child is None:
+                return
+            child.call = self._calls.popleft()
+            try:
+                child.link.send("call", child.call.data)
+            except OSError:  # it had ended before the call began
+                self._calls.appendleft(child.call)
+                child.call = None
+                self._lose(child)
+
+    def _fork(self) -> _Child | None:
+        if len(self._children) >= self._settings["size"] or time.monotonic() - self._failed < _AGAIN:
+            return None
+        ours, theirs = socket.socketpair()
+        server = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError:  # no process or memory is left at the moment
+            self._failed = time.monotonic()
+            ours.close()
+            theirs.close()
+            return None
+        if pid == 0:
+            die_with(server)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for other in (self._ended, self._wake):
+                os.close(other)
+            for link in (self._link, *(child.link for child in self._children.values())):
+                link.close()
+            ours.close()
+            _work(Link(theirs), self._settings)
+        theirs.close()
+        child = _Child(pid, Link(ours))
+        self._children[child.link.fileno()] = child
+        self._poll.register(child.link.fileno(), POLLIN)
+        return child
+
+    def _hear(self, child: _Child) -> None:
+        try:
+            messages = child.link.read()
+        except (EOFError, OSError):  # it ended, closed its files, or wrote what is no message
+            self._lose(child)
+            return
+        for kind, *values in messages:
+            if kind == "done":
+                call, child.call = child.call, None
+                if call is not None:
+                    self._link.send("done", call.number, *values)
+            elif kind == "step":
+                self._step(child, *values)
+            elif kind == "risk":
+                (child.risk,) = values
+            else:
+                self._link.send("news", *values)
+
+    def _step(self, child: _Child, what: str | None, limit: float | None) -> None:
+        if child.told:
+            self._link.send("news", {"key": child.key, "ended": True})
+        child.step, child.limit, child.begin, child.told = what, limit, time.monotonic(), 0.0
+
+    def _reap(self) -> None:
+        """Bury what has ended; orphans of a child that ended are killed."""
+        by_pid = {child.pid: child for child in self._children.values()}
+        with suppress(ChildProcessError):
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                if (child := by_pid.get(found[0])) is not None and child.link.fileno() in self._children:
+                    with suppress(EOFError, OSError):
+                        while child.link.fileno() in self._children and _has_words(child.link):
+                            self._hear(child)
+                    if child.link.fileno() in self._children:
+                        self._bury(child, found[1])
+
+    def _lose(self, child: _Child, **why: Any) -> None:
+        """End a child, and tell whose call that ends."""
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
+        status = 0
+        with suppress(ChildProcessError):
+            status = os.waitpid(child.pid, 0)[1]
+        self._bury(child, status, **why)
+
+    def _bury(self, child: _Child, status: int, **why: Any) -> None:
+        if child.told:
+            self._link.send("news", {"key": child.key, "ended": True})
+        self._poll.unregister(child.link.fileno())
+        del self._children[child.link.fileno()]
+        child.link.close()
+        self._kill_orphans()
+        if (call := child.call) is None:
+            return
+        call.deaths += 1
+        if call.deaths < call.tries and "limit" not in why:
+            self._calls.appendleft(call)
+        else:
+            self._link.send("died", call.number, {"how": _how(status), "risk": child.risk, "step": child.step, **why})
+
+    def _kill_orphans(self) -> None:
+        known = {child.pid for child in self._children.values()}
+        while orphans := set(children(os.getpid())) - known:
+            for orphan in orphans:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(orphan, signal.SIGKILL)
+                with suppress(ChildProcessError):
+                    os.waitpid(orphan, 0)
+
+    def _look(self) -> None:
+        """Tell of draws that take long; end those beyond their limits, and the largest child where memory is short."""
+        now = self._looked = time.monotonic()
+        if any(child.call is not None for child in self._children.values()):
+            self._called = now
+        for child in list(self._children.values()):
+            passed = now - child.begin
+            if child.step is None:
+                continue
+            if child.limit is not None and passed > child.limit:
+                self._lose(child, limit=child.limit)
+            elif passed >= _NEWS and now - child.told >= _NEWS:
+                child.told = now
+                self._link.send("news", {"key": child.key, "what": child.step, "seconds": passed, "ended": False})
+        if self._settings.get("memory"):
+            sizes = {child: _bytes_of(child.pid) for child in self._children.values()}
+            if sizes and sum(sizes.values()) > self._settings["memory"]:
+                largest = max(sizes, key=lambda child: sizes[child])
+                self._lose(largest, memory=sizes[largest])
+
+
+def _has_words(link: Link) -> bool:
+    looking = poll()
+    looking.register(link.fileno(), POLLIN)
+    return bool(looking.poll(0))
+
+
+def _bytes_of(pid: int) -> int:
+    """Bytes that a process and those below it have of their own."""
+    found = 0
+    with suppress(psutil.Error):
+        top = psutil.Process(pid)
+        for one in [top, *top.children(recursive=True)]:
+            with suppress(psutil.Error):
+                memory = one.memory_info()
+                found += memory.rss - getattr(memory, "shared", 0)
+    return found
+
+
+def _how(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+
+def _work(link: Link, settings: dict[str, Any]) -> NoReturn:
+    """A child: do calls until the server is gone. What is printed goes to standard error: results are the driver's."""
+    try:
+        os.setpgid(0, 0)
+        adopt_orphans()
+        name_process("hpcdp-child")
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides when it ends
+        with open(os.devnull, "rb") as nothing:
+            os.dup2(nothing.fileno(), 0)
+        os.dup2(2, 1)
+        _prepare(settings)
+        doing.tell_by(link.send)
+        compiling.tell_by(lambda: doing.tell(compiling=True))
+        while True:
+            _, data = link.wait()
+            answer = _answer(data)
+            with suppress(OSError, ValueError, AttributeError):  # a mechanism may have closed it
+                sys.stdout.flush()
+            link.send("done", answer)
+    except EOFError:
+        pass
+    except OSError as error:  # as where a mechanism closed all files
+        with suppress(OSError):
+            print(f"hpcdp: a worker process ended: {error.strerror or error}", file=sys.stderr, flush=True)
+    finally:
+        os._exit(1)
+
+
+def _prepare(settings: dict[str, Any]) -> None:
+    """Be as the driver is: folder, import path, environment, arguments, and its main script where a study names that."""
+    import numpy as np
+
+    os.chdir(settings["folder"])
+    os.environ.clear()
+    os.environ.update(settings["environment"])
+    sys.argv[:] = settings["arguments"]
+    ask_as(settings["by_command"])
+    os.umask(os.umask(0o077) | 0o022)  # files of stores are changed by their user alone
+    random.seed()
+    np.random.seed()  # noqa: NPY002  # else all children would go on with the state that they were forked with
+    sys.modules["__main__"].__dict__.update(__file__=settings["main"], __name__="__mp_main__")
+
+
+def _answer(data: bytes) -> bytes:
+    """What a call returns or raises, whatever that is, as the caller reads it."""
+    try:
+        function, arguments, named = pickle.loads(data)
+        return pickle.dumps((True, function(*arguments, **named)), pickle.HIGHEST_PROTOCOL)
+    except BaseException as error:  # other people's code raises what is no Exception too
+        return pickle.dumps((False, carried(error)), pickle.HIGHEST_PROTOCOL)
+
+
+def main(descriptor: int) -> None:
+    """Serve the executor at the other end of a descriptor."""
+    link = Link(socket.socket(fileno=descriptor))
+    adopt_orphans()
+    name_process("hpcdp-server")
+    with suppress(EOFError, ConnectionError, KeyboardInterrupt):
+        for name in link.wait()[0]:
+            importlib.import_module(name)
+        gc.freeze()  # what is loaded stays shared with the children
+        Server(link).serve()
+    kill_below()
+    os._exit(0)

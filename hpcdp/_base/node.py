@@ -1,0 +1,288 @@
+"""The node executor: calls in child processes of this machine, which are ended, blamed and replaced one by one.
+
+Chosen: an executor of our own, because what a mechanism does to its process has to be its chunk's failure alone. Weighed:
+concurrent.futures and loky (one that ends breaks the pool), pebble (starts `multiprocessing` processes, which Dask's daemonic
+workers may not have, and notices `os._exit(0)` at a time-out only); none ends what a child started, or hears while Python's lock
+is held. The server is started with `subprocess`, has no threads, and forks; this process need not be safe to fork.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from hpcdp._base._link import Link
+from hpcdp._base.asked import is_command
+from hpcdp._base.threads import worker_environment
+from hpcdp.errors import HpcdpError
+
+_TRIES = 3  # that a call may end its process
+_STARTS = 5  # of servers in a row that ended before they did anything
+_REST = 600.0  # seconds without a call after which a server ends: a driver that was killed leaves it on others' workers
+_POLITE = 10.0  # seconds in which a server may end by itself; it kills what is below it for five
+
+MODULES = ("hpcdp.engine.tasks",)
+"""What servers load before they fork: all that tasks need."""
+
+
+class ProcessDied(HpcdpError):
+    """A call ended its process each time, or was ended for its time or memory.
+
+    how: such as "was ended by SIGSEGV". risk: whose code ran, if that was said; step: what was drawn. limit: seconds that the
+    step was given and took longer, else None. memory: bytes with which it was too large, else None.
+    """
+
+    def __init__(
+        self,
+        how: str,
+        risk: str | None = None,
+        step: str | None = None,
+        limit: float | None = None,
+        memory: int | None = None,
+    ) -> None:
+        super().__init__(f"{risk or step or 'a call'}: the process {how}")
+        self.how, self.risk, self.step, self.limit, self.memory = how, risk, step, limit, memory
+
+    def __reduce__(self) -> tuple[type[ProcessDied], tuple[Any, ...]]:
+        return type(self), (self.how, self.risk, self.step, self.limit, self.memory)
+
+
+class _Server:
+    """A server process, and our end of its link."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            descriptor = theirs.fileno()
+            code = f"import sys; sys.path[:] = {sys.path!r}; from hpcdp._base._server import main; main({descriptor})"
+            try:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", code],
+                    env={**os.environ, **worker_environment()},
+                    pass_fds=[descriptor],
+                    stdin=subprocess.DEVNULL,
+                    stdout=2 if _is_open(2) else subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        self.link = Link(ours)
+        self.link.send(MODULES)
+
+    def end(self) -> None:
+        """Have it kill what is below it, and end."""
+        self.link.close()
+        try:
+            self.process.wait(_POLITE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+_spare: list[_Server] = []
+_owner = 0
+
+
+def _take() -> _Server:
+    """A server that another executor has left, else a new one."""
+    global _owner
+    if _owner != os.getpid():  # a fork of the process that started them
+        _spare.clear()
+        _owner = os.getpid()
+        atexit.register(_end_spare)
+    with suppress(IndexError):
+        while True:
+            if (found := _spare.pop()).process.poll() is None:
+                return found
+            found.end()
+    return _Server()
+
+
+def start_early() -> None:
+    """Start a server now, while this process does something else: to load what tasks need takes most of a second."""
+    if not _spare:
+        _spare.append(_take())
+
+
+def _end_spare() -> None:
+    while _owner == os.getpid() and _spare:
+        _spare.pop().end()
+
+
+@dataclass(eq=False)
+class _Call:
+    future: Future[Any]
+    data: bytes
+    tries: int
+
+
+class NodeExecutor(Executor):
+    """Calls in up to `size` child processes, one at a time each; other people's code may run there.
+
+    Functions, arguments and results are pickled; results and errors are of types that this process knows. A call that ends its
+    process is done again, three times in all, before its future has ProcessDied; what other processes do goes on.
+
+    Args:
+        size: processes at most.
+        hear: told of news of children, dictionaries (`hpcdp._base.doing`), in a thread.
+        memory: bytes that all children together may have of their own; beyond, the largest is ended. None: as many as there are.
+    """
+
+    def __init__(
+        self, size: int, hear: Callable[[dict[str, Any]], None] | None = None, memory: int | None = None
+    ) -> None:
+        self.size, self.hear = size, hear
+        self._memory = memory
+        self._calls: dict[int, _Call] = {}
+        self._numbers = itertools.count()
+        self._lock, self._sending = threading.Lock(), threading.Lock()
+        self._starts, self._is_closed, self._cleared = 0, False, threading.Event()
+        self.is_ready = False
+        self._server: _Server | None = None
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        """The future of function(*arguments, **named) in a child."""
+        return self.submit_pickled(pickle.dumps((function, arguments, named), pickle.HIGHEST_PROTOCOL))
+
+    def submit_pickled(self, data: bytes, tries: int = _TRIES) -> Future[Any]:
+        """The same of a pickle of (function, arguments, named). tries: that it may end its process."""
+        call = _Call(Future(), data, tries)
+        call.future.set_running_or_notify_cancel()  # Dask waits for ever for a call that was cancelled
+        with self._sending:
+            if self._is_closed:
+                raise RuntimeError("the node executor was shut down")
+            number = next(self._numbers)
+            with self._lock:
+                self._calls[number] = call
+            self._server = self._server or self._begin()
+            with suppress(OSError):  # the server is gone: another one is told
+                self._server.link.send("call", number, data, tries)
+        return call.future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End all children, and what they started; calls that have not ended fail."""
+        with self._sending:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        with self._lock:
+            left = list(self._calls.values())
+            self._calls.clear()
+        for call in left:
+            call.future.set_exception(RuntimeError("the node executor was shut down"))
+        if self._server is None:
+            return
+        with suppress(OSError):
+            self._server.link.send("clear")
+            if self.is_ready and self._cleared.wait(_POLITE) and _owner == os.getpid() and not _spare:
+                _spare.append(self._server)
+                return
+        self._server.end()
+
+    def _begin(self) -> _Server:
+        self._starts += 1
+        server = _take()
+        main = sys.modules.get("__main__")
+        settings = {
+            "size": self.size,
+            "memory": self._memory,
+            "rest": _REST,
+            "path": list(sys.path),
+            "arguments": list(sys.argv),
+            "folder": _folder(),
+            "environment": {**os.environ, **worker_environment()},
+            "by_command": is_command(),
+            "main": getattr(main, "__file__", None),
+        }
+        with suppress(OSError):
+            server.link.send("settings", settings)
+        threading.Thread(target=self._listen, args=(server,), name="hpcdp-node", daemon=True).start()
+        return server
+
+    def _listen(self, server: _Server) -> None:
+        """Hear what a server says; where it ends, another one takes its place and gets all calls."""
+        with suppress(EOFError, OSError):
+            while not self._cleared.is_set():
+                kind, *values = server.link.wait()
+                self.is_ready = True
+                getattr(self, f"_on_{kind}")(*values)
+        with self._sending:
+            if self._is_closed:
+                return
+            server.end()
+            self._server, self.is_ready = None, False
+            with self._lock:
+                calls = dict(self._calls)
+            if not calls:  # it rests: the next call starts another one
+                return
+            self._is_closed = self._starts >= _STARTS
+            if not self._is_closed:
+                self._server = self._begin()
+                for number, call in calls.items():
+                    with suppress(OSError):
+                        self._server.link.send("call", number, call.data, call.tries)
+                return
+        for number in calls:
+            if (left := self._pop(number)) is not None:
+                left.future.set_exception(
+                    HpcdpError("the process from which others are forked ended each time it was started")
+                )
+
+    def _on_ready(self) -> None:
+        """Its libraries are loaded."""
+
+    def _on_cleared(self) -> None:
+        self._cleared.set()
+
+    def _on_done(self, number: int, data: bytes) -> None:
+        self._starts = 0
+        if (call := self._pop(number)) is None:
+            return
+        try:
+            is_good, value = pickle.loads(data)
+        except Exception as error:
+            is_good, value = False, HpcdpError(f"the result of a call cannot be read: {error}")
+        if is_good:
+            call.future.set_result(value)
+        else:
+            call.future.set_exception(value)
+
+    def _on_died(self, number: int, why: Mapping[str, Any]) -> None:
+        self._starts = 0
+        if (call := self._pop(number)) is not None:
+            call.future.set_exception(ProcessDied(**why))
+
+    def _on_news(self, news: dict[str, Any]) -> None:
+        if self.hear is not None:
+            self.hear(news)
+
+    def _pop(self, number: int) -> _Call | None:
+        with self._lock:
+            return self._calls.pop(number, None)
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return "/"
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True

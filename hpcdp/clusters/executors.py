@@ -1,0 +1,165 @@
+"""What runs tasks, as the driver sees it: this process, child processes of this machine, or workers of a Dask scheduler."""
+
+from __future__ import annotations
+
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hpcdp._base.node import NodeExecutor
+from hpcdp._base.threads import worker_threads
+
+if TYPE_CHECKING:
+    from hpcdp.mechanisms.functions import Parcel
+
+_PATIENCE = 120.0  # seconds; processes of this machine start within a few
+
+
+class Fleet(Protocol):
+    """Workers that come and go, such as those in jobs of a batch system."""
+
+    def want(self, tasks: int) -> None:
+        """So many tasks are left."""
+
+    def freeze(self) -> None:
+        """Start no more workers: the run is about to end."""
+
+    def trouble(self) -> str | None:
+        """Why there can be no workers, when it has given up trying; else None."""
+
+    def waiting_for(self) -> str:
+        """What the workers that are not there yet wait for, in words."""
+
+    def status(self) -> dict[str, Any]:
+        """What `hpcdp status` tells: jobs, their states, what was used."""
+
+
+Hear = Callable[[dict[str, Any]], None]
+"""Told of news of processes that work (`hpcdp._base.doing`)."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """name: of the task, whose kind it begins with."""
+
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+class TaskExecutor(ABC):
+    """Runs calls of hpcdp's functions, and gives a future of each.
+
+    patience: seconds without any worker after which a run ends. known_threads: calls at once, as it was known last. parcel: a
+    function that was given as an object, which goes with each call.
+    """
+
+    patience = _PATIENCE
+    fleet: Fleet | None = None
+    known_threads: int | None = None
+    known_dashboard: str | None = None
+    parcel: Parcel | None = None
+
+    @abstractmethod
+    def threads(self) -> int:
+        """Calls that can run at once now."""
+
+    @property
+    @abstractmethod
+    def room(self) -> int:
+        """Calls that may be on their way at once."""
+
+    @abstractmethod
+    def begin(self, calls: Sequence[Call]) -> list[Future[Any]]:
+        """Begin these calls."""
+
+    @contextmanager
+    def listening(self, hear: Hear) -> Iterator[None]:
+        """Hear news within."""
+        yield
+
+    def running(self, underway: int) -> int:
+        """How many of so many calls run, as far as is known."""
+        return min(underway, self.threads())
+
+    def want(self, tasks: int) -> None:
+        """Tell an elastic executor how much work is left."""
+        if self.fleet is not None:
+            self.fleet.want(tasks)
+
+    def pickled(self, call: Call) -> bytes:
+        """A call with what goes along, as (function, arguments, named)."""
+        function = call.function if self.parcel is None else partial(self.parcel.call, call.function)
+        return pickle.dumps((function, call.arguments, {}), pickle.HIGHEST_PROTOCOL)
+
+
+class InProcess(TaskExecutor):
+    """Calls in this process, one after another: what they run is hpcdp's own code."""
+
+    room = 1
+
+    def threads(self) -> int:
+        """One call at a time."""
+        return 1
+
+    def begin(self, calls: Sequence[Call]) -> list[Future[Any]]:
+        """Do these calls."""
+        return [_done(call) for call in calls]
+
+
+def _done(call: Call) -> Future[Any]:
+    found: Future[Any] = Future()
+    try:
+        found.set_result(call.function(*call.arguments))
+    except Exception as error:
+        found.set_exception(error)
+    return found
+
+
+class OnNode(TaskExecutor):
+    """Calls in child processes of this machine."""
+
+    def __init__(self, node: NodeExecutor) -> None:
+        self._node = node
+        self.known_threads = node.size
+
+    def threads(self) -> int:
+        """As many as there may be processes; none before the first can be."""
+        return self._node.size if self._node.is_ready else 0
+
+    @property
+    def room(self) -> int:
+        """A call for each process."""
+        return self._node.size
+
+    def begin(self, calls: Sequence[Call]) -> list[Future[Any]]:
+        """Begin these calls."""
+        return [self._node.submit_pickled(self.pickled(call)) for call in calls]
+
+    @contextmanager
+    def listening(self, hear: Hear) -> Iterator[None]:
+        """Hear news within."""
+        self._node.hear = hear
+        try:
+            yield
+        finally:
+            self._node.hear = None
+
+
+@contextmanager
+def open_in_process() -> Iterator[InProcess]:
+    """Calls in this process, with the library threads that other processes have."""
+    with worker_threads(1):
+        yield InProcess()
+
+
+@contextmanager
+def open_node(size: int) -> Iterator[OnNode]:
+    """Calls in so many child processes."""
+    with NodeExecutor(size) as node:
+        yield OnNode(node)

@@ -1,0 +1,198 @@
+"""From a study to a problem: databases, mechanism and trial draws; code that the study names runs in a child process."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hpcdp._base.doing import patient, tell
+from hpcdp._base.node import NodeExecutor, ProcessDied
+from hpcdp.errors import MechanismError, StudyError
+from hpcdp.losses import kind_of, refuse_outputs, refuse_unusable
+from hpcdp.mechanisms import READERS
+from hpcdp.mechanisms.functions import Parcel
+from hpcdp.mechanisms.stored import StoredSamples
+from hpcdp.store.layout import Layout
+from hpcdp.study.claims import parse_claim
+from hpcdp.study.databases import Database, Pair, enumerate_pairs, load_databases
+from hpcdp.study.declared import refuse_declared
+from hpcdp.study.distributions import known_distributions, load_distributions
+from hpcdp.study.file import Study
+from hpcdp.study.problem import Problem, each_once
+from hpcdp.study.refusals import refuse_impure, refuse_tapeless, refuse_unrefinable
+from hpcdp.study.reuse import least_learned
+from hpcdp.study.sampler import TRIAL_SIZE, Sampler, name_mechanism
+from hpcdp.study.sources import own_sources
+from hpcdp.study.trial_draws import Trial, try_out, unanswered
+from hpcdp.study.trust import names_code
+from hpcdp.study.versions import load_problem, read_problem
+
+Note = Callable[[str], None]
+
+_TRIES = 2  # that trial draws may end their process: the second tells the mechanism's doing from another's
+
+
+def resolve(study: Study, note: Note = lambda _: None, threads: int = 1) -> tuple[Problem, Trial]:
+    """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs.
+
+    note: told of trial draws that take long. threads: that libraries may use in workers. Where the study names code, the problem
+    has what a child process found, and cannot draw itself.
+    """
+    if not names_code(study):
+        return _resolved(study, note, threads)
+    if not study.mechanism.isolated:
+        note("mechanism.isolated = false is ignored: the study's code always runs in processes of its own")
+    found = _in_child(study, note, _resolved_apart, study.without_objects(), threads)
+    return found.problem(study), found.trial
+
+
+def resolve_stored(
+    layout: Layout, version: int, allow_changed_code: bool, note: Note = lambda _: None, threads: int = 1
+) -> tuple[Problem, Trial]:
+    """The problem of one version of a store, tried out again; StudyError also where its code changed and that is not allowed."""
+    problem = read_problem(layout, version)
+    if not names_code(problem.study):
+        problem = load_problem(layout, version, allow_changed_code)
+        return problem, _tried(problem.study, problem.sampler, problem.pairs, note, threads)
+    where = layout.root.resolve(), version, allow_changed_code, threads
+    found = _in_child(problem.study, note, _stored_apart, *where)
+    sampler = Sampler.keys_only(problem.study, found.source)
+    return replace(problem, sampler=sampler, sources=found.sources), found.trial
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a child process tells of a problem."""
+
+    study: Study
+    databases: Sequence[Database]
+    shapes: tuple[tuple[int, ...], ...]
+    source: str
+    sources: dict[str, str]
+    trial: Trial
+
+    @classmethod
+    def of(cls, problem: Problem, trial: Trial) -> _Found:
+        """As it is there."""
+        shapes = tuple(distribution.shape for distribution in problem.distributions)
+        sources = own_sources(problem.study, problem.distributions)
+        return cls(problem.study, problem.databases, shapes, problem.sampler.source, sources, trial)
+
+    def problem(self, given: Study) -> Problem:
+        """As it is here. given: the study that was sent."""
+        study = given if self.study.to_dict() == given.to_dict() else self.study
+        sampler, distributions = Sampler.keys_only(study, self.source), known_distributions(study, self.shapes)
+        for database in self.databases:
+            database.setflags(write=False)
+        return Problem(study, self.databases, sampler, self.trial.schema, distributions, sources=self.sources)
+
+
+def _in_child(study: Study, note: Note, function: Callable[..., _Found], *arguments: Any) -> _Found:
+    """What a function finds in a process of its own, which ends with it; StudyError where it ends before."""
+    parcel = Parcel.of(name_mechanism(study), study.handed) if study.handed else None
+    call = (function, arguments) if parcel is None else (parcel.call, (function, *arguments))
+    with NodeExecutor(1, patient(note)) as node:
+        try:
+            found: _Found = node.submit_pickled(pickle.dumps((*call, {})), _TRIES).result()
+            return found
+        except ProcessDied as died:
+            if died.limit is not None:
+                words = f"{unanswered(died.limit)} (seen in trial draws)"
+                raise StudyError(f"{_named(study)}: {words}") from None
+            raise StudyError(str(died)) from None
+
+
+def _named(study: Study) -> str:
+    return f"{'at_risk.query' if study.at_risk is not None else 'mechanism.call'} {name_mechanism(study)}"
+
+
+def _resolved_apart(study: Study, threads: int) -> _Found:
+    return _Found.of(*_resolved(study, lambda text: tell(note=text), threads))
+
+
+def _stored_apart(root: Path, version: int, allow_changed_code: bool, threads: int) -> _Found:
+    problem = load_problem(Layout(root), version, allow_changed_code)
+    trial = _tried(problem.study, problem.sampler, problem.pairs, lambda text: tell(note=text), threads)
+    return _Found.of(problem, trial)
+
+
+def _resolved(study: Study, note: Note, threads: int) -> tuple[Problem, Trial]:
+    databases, distributions = load_databases(study), load_distributions(study)
+    sampler = Sampler.of(study)
+    if isinstance(sampler.mechanism, StoredSamples):
+        study = _with_halves(study, sampler.mechanism, databases)
+        e = study.estimate
+        sampler = replace(sampler, chunk=min(e.chunk, max(e.train, e.test)))
+    pairs = enumerate_pairs(study, databases, distributions)
+    if study.pairs.distributional is not None and study.mechanism.call in READERS:
+        raise StudyError(
+            "pairs.distributional: needs a mechanism that draws; stored samples belong to databases; "
+            "accepted: a built-in, a callable or a program"
+        )
+    kind = kind_of(study.estimate.default_loss)
+    if kind.way and not kind.bounds_pure and study.mechanism.call in READERS:
+        raise StudyError(
+            f"estimate.loss: {study.estimate.default_loss} draws anew for every ε and η; stored samples cannot; accepted: "
+            "knn, frequency"
+        )
+    trial = _tried(study, sampler, pairs, note, threads)
+    refuse_unrefinable(study, trial.schema)
+    if study.estimate.tape:
+        refuse_tapeless(trial.schema)
+    problem = Problem(study, databases, sampler, trial.schema, distributions)
+    if study.pure is not None:
+        refuse_impure(study, trial.schema, problem.pair_laws)
+    if study.study.claim is not None:
+        try:
+            parse_claim(study.study.claim, study.folder)
+        except StudyError as error:
+            raise StudyError(f"study.claim: {error}") from None
+    _refuse_declared(problem)
+    return problem, trial
+
+
+def _tried(study: Study, sampler: Sampler, pairs: Sequence[Pair], note: Note, threads: int) -> Trial:
+    """What trial draws show; StudyError where the mechanism is wrong, or the loss cannot learn from such outputs."""
+    e = study.estimate
+    trial = try_out(sampler, each_once(pairs), e.train + e.test, note, threads, e.tape)
+    if study.at_risk is not None:
+        return trial  # nothing is learned
+    fewest = {True: least_learned(e.pool), False: e.train, "auto": min(e.train, least_learned(e.pool))}[e.reuse]
+    refuse_unusable(e.default_loss, e.parameters, trial.schema, fewest, study.folder)
+    if trial.extremes is not None:
+        refuse_outputs(e.default_loss, e.parameters, *trial.extremes)
+    for name in e.other_losses:
+        refuse_unusable(name, {}, trial.schema, e.train, study.folder)
+    return trial
+
+
+def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Database]) -> Study:
+    """The study where it names both sizes, or stored outputs suffice for the defaults; else halves of the smallest file.
+
+    A size that is named leaves the rest of the file for the other.
+    """
+    e = study.estimate
+    left_out = [key for key in ("train", "test") if key not in e.model_fields_set]
+    if not left_out or e.has_budget or study.pairs.distributional is not None:
+        return study
+    try:
+        total = min(stored.total(database) for database in databases)
+    except MechanismError as error:
+        raise StudyError(f"mechanism.call {study.mechanism.call}: {error}") from None
+    if total >= e.train + e.test or total < 2:
+        return study
+    rest = total // 2 if len(left_out) == 2 else total - getattr(e, "test" if left_out == ["train"] else "train")
+    sizes = {key: max(1, min(getattr(e, key), rest)) for key in left_out}
+    return Study.from_dict({**study.to_dict(), "estimate": {**study.to_dict()["estimate"], **sizes}}, study.folder)
+
+
+def _refuse_declared(problem: Problem) -> None:
+    """StudyError where trial draws of the first D′ refute what the study declares, or it cannot be asked of them."""
+    if problem.study.mechanism.impossible is None:
+        return
+    law, size = problem.pair_laws[0][1], TRIAL_SIZE
+    outputs = problem.sampler.trial(problem.laws[law], size, 0, problem.schema)
+    refuse_declared(problem.declared, [(outputs, f"{size} trial draws of {problem.describe_law(law)}")])
