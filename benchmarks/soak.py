@@ -154,7 +154,7 @@ def _disturb(
         found, code = _finish(KINDS[kind], folder, process)
         if code in (0, 3):
             break
-        if "ended its worker process each time it ran" not in found:
+        if "ended its worker process each time it ran" not in found and "the process was ended by SIGKILL" not in found:
             figures.wrong.append(f"{folder.name}: exit code {code}: {found}")
             return
         figures.resumed += 1

@@ -292,7 +292,7 @@ def _work(link: Link, settings: dict[str, Any]) -> NoReturn:
             with suppress(OSError, ValueError, AttributeError):  # a mechanism may have closed it
                 sys.stdout.flush()
             link.send("done", answer)
-    except EOFError:
+    except (EOFError, ConnectionError):  # the server is gone
         pass
     except OSError as error:  # as where a mechanism closed all files
         with suppress(OSError):
@@ -331,8 +331,9 @@ def main(descriptor: int) -> None:
     adopt_orphans()
     name_process("hpcdp-server")
     with suppress(EOFError, ConnectionError, KeyboardInterrupt):
-        for name in link.wait()[0]:
-            importlib.import_module(name)
+        compiling.tell_by(lambda: link.send("news", {"compiling": True}))
+        module, warm = link.wait()
+        getattr(importlib.import_module(module), warm)()
         gc.freeze()  # what is loaded stays shared with the children
         Server(link).serve()
     kill_below()

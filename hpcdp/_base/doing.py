@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from hpcdp._base import compiling
+
 LONG = 10.0
 """Seconds that a draw may take before it is named, unless draws are expected to take long."""
 
@@ -87,8 +89,8 @@ def patient(note: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
     due: dict[str, float] = {}
 
     def hear(news: dict[str, Any]) -> None:
-        if "note" in news:
-            note(news["note"])
+        if "note" in news or "compiling" in news:
+            note(news.get("note", compiling.words))
         elif "seconds" in news and news["seconds"] >= due.get(news["key"], LONG):
             due[news["key"]] = 2 * news["seconds"]
             note(f"{still(news['what'])} after {news['seconds']:.0f} s: {news['what']}")

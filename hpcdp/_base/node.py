@@ -28,12 +28,14 @@ from hpcdp._base.threads import worker_environment
 from hpcdp.errors import HpcdpError
 
 _TRIES = 3  # that a call may end its process
-_STARTS = 5  # of servers in a row that ended before they did anything
+_STARTS, _KILLED = 5, 100  # servers in a row that ended before they did anything: by themselves, and by a signal
 _REST = 600.0  # seconds without a call after which a server ends: a driver that was killed leaves it on others' workers
 _POLITE = 10.0  # seconds in which a server may end by itself; it kills what is below it for five
 
-MODULES = ("hpcdp.engine.tasks",)
-"""What servers load before they fork: all that tasks need."""
+_LOADED = (
+    "hpcdp.engine.tasks",
+    "warm",
+)  # a module and a function of it: servers have all that tasks need before they fork
 
 
 class ProcessDied(HpcdpError):
@@ -79,7 +81,7 @@ class _Server:
                 ours.close()
                 raise
         self.link = Link(ours)
-        self.link.send(MODULES)
+        self.link.send(*_LOADED)
 
     def end(self) -> None:
         """Have it kill what is below it, and end."""
@@ -227,7 +229,7 @@ class NodeExecutor(Executor):
                 calls = dict(self._calls)
             if not calls:  # it rests: the next call starts another one
                 return
-            self._is_closed = self._starts >= _STARTS
+            self._is_closed = self._starts >= (_STARTS if (server.process.returncode or 0) >= 0 else _KILLED)
             if not self._is_closed:
                 self._server = self._begin()
                 for number, call in calls.items():

@@ -8,11 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
+import numpy as np
+
 from hpcdp.engine.context import ChunkError, Context, open_context
 from hpcdp.engine.outcomes import Failure, Report, no_memory, unusable
 from hpcdp.engine.ways import Run, runs_of
 from hpcdp.errors import StoreError, StudyError
+from hpcdp.losses import make_loss
+from hpcdp.losses._sort import ascending
+from hpcdp.losses.protocol import Decides, Side
 from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.mechanisms.streams import Stream
 from hpcdp.notions import _joint_kernels  # noqa: F401  # loaded once, before workers are forked: its users load it late
 from hpcdp.planning.sampling import Draw, DrawRounds
 from hpcdp.planning.task import Task, Work
@@ -22,6 +28,8 @@ from hpcdp.store.packs import forget_packs, write_packs
 from hpcdp.store.samples import DamagedBlock, place_of, read_blocks, write_block
 from hpcdp.store.stages import Stage
 from hpcdp.study.trial_draws import equals_no_chance
+
+_LEVELS, _WARM = np.array([0.0, 0.5]), 256
 
 
 @own_files()
@@ -111,3 +119,14 @@ def draws_vary(root: str, version: int, law: str, stage: str, size: int) -> bool
     """Whether so many draws of a law are too varied for two chunks of them to be equal by chance."""
     problem = open_context(root, version).problem
     return equals_no_chance(problem.sampler.draw(problem.laws[law], law, stage, 0, 0, size, problem.schema))
+
+
+def warm() -> None:
+    """Load kernels that most tasks need, for children that are forked afterwards; none of them starts a thread."""
+    rng = Stream(np.random.SeedSequence(0))
+    outputs = [rng.laplace(size=_WARM), rng.normal(size=_WARM)]
+    sides = [Side(ascending(some), _WARM, is_sorted=True) for some in outputs]
+    for name in ("knn", "auto"):
+        model = make_loss(name, {}).fit(*sides)
+        counter = model.decide(_LEVELS)[0] if isinstance(model, Decides) else model.counter(_LEVELS)
+        counter.count(outputs[0])

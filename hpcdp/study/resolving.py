@@ -32,8 +32,6 @@ from hpcdp.study.versions import load_problem, read_problem
 
 Note = Callable[[str], None]
 
-_TRIES = 2  # that trial draws may end their process: the second tells the mechanism's doing from another's
-
 
 def resolve(study: Study, note: Note = lambda _: None, threads: int = 1) -> tuple[Problem, Trial]:
     """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs.
@@ -96,7 +94,7 @@ def _in_child(study: Study, note: Note, function: Callable[..., _Found], *argume
     call = (function, arguments) if parcel is None else (parcel.call, (function, *arguments))
     with NodeExecutor(1, patient(note)) as node:
         try:
-            found: _Found = node.submit_pickled(pickle.dumps((*call, {})), _TRIES).result()
+            found: _Found = node.submit_pickled(pickle.dumps((*call, {}))).result()
             return found
         except ProcessDied as died:
             if died.limit is not None:
