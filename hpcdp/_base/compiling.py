@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 
 WORDS = "compiling kernels for this machine, only the first time, which takes seconds to a minute"
 UNKEPT = "compiling kernels in each process, each time: no folder can be written for them; NUMBA_CACHE_DIR may name one"
@@ -13,7 +11,6 @@ words = WORDS  # the other once no folder was found
 
 _told = mmap.mmap(-1, 1)  # which forks share
 _tell: list[Callable[[], None]] = []
-_send: ContextVar[Callable[[], None] | None] = ContextVar("hpcdp_compiling", default=None)
 
 
 def tell_by(tell: Callable[[], None]) -> None:
@@ -21,22 +18,8 @@ def tell_by(tell: Callable[[], None]) -> None:
     _tell[:], _told[0] = [tell], 0
 
 
-@contextmanager
-def sent_by(send: Callable[[], None] | None) -> Iterator[None]:
-    """Within, this is called instead, once; None: as outside."""
-    before = _send.set(send)
-    try:
-        yield
-    finally:
-        _send.reset(before)
-
-
 def begins() -> None:
     """A kernel is about to be compiled."""
-    if (send := _send.get()) is not None:
-        _send.set(lambda: None)
-        send()
-        return
     for tell in _tell:
         if is_news():
             tell()

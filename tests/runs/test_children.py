@@ -48,7 +48,7 @@ def wild(database, size, rng):
 )
 
 STATE = """
-import os, random, signal, sys, warnings
+import os, random, signal, sys
 import numpy as np
 import hpcdp
 
@@ -57,7 +57,7 @@ def state():
     mask = os.umask(0o77)
     os.umask(mask)
     return [
-        os.getcwd(), mask, dict(os.environ), sys.stdin, sys.stdout, sys.stderr, list(warnings.filters),
+        os.getcwd(), mask, dict(os.environ), sys.stdin, sys.stdout, sys.stderr,
         sys.getrecursionlimit(), np.geterr(), np.get_printoptions(), random.getstate(), str(np.random.get_state()),
         *(signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)),
     ]
