@@ -7,7 +7,7 @@ from typing import Any
 
 from hpcdp._base.node import NodeExecutor, ProcessDied
 from hpcdp.errors import HpcdpError, MechanismError
-from hpcdp.mechanisms.code_digest import digest_function
+from hpcdp.mechanisms.code_digest import modules_of
 from hpcdp.mechanisms.functions import pickled
 from hpcdp.store.arrays import fingerprint
 from hpcdp.study.sampler import Sampler
@@ -20,9 +20,9 @@ def fresh_prints(sampler: Sampler, is_given: bool, chunks: list[int], *given: An
     `Sampler.draw_tape`. MechanismError where the mechanism fails there, or where there is no such process to be had.
     """
     function: Any = getattr(sampler.mechanism, "function", None)
-    own = digest_function(function).modules if is_given else ()
     try:
-        request = pickled((_drawn, (replace(sampler), chunks, given, how), {}), set(own))
+        own = modules_of(function) if is_given else set()
+        request = pickled((_drawn, (replace(sampler), chunks, given, how), {}), own)
     except Exception:  # whatever a class of someone else raises
         return None
     with NodeExecutor(1) as node:

@@ -20,7 +20,7 @@ from typing import Any
 
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import StudyError
-from hpcdp.mechanisms.code_digest import digest_function
+from hpcdp.mechanisms.code_digest import digest_function, modules_of
 from hpcdp.mechanisms.user_code import import_callable
 
 MOST_SENT = 16 << 20
@@ -93,19 +93,16 @@ class Parcel:
     @classmethod
     def of(cls, name: str, objects: Mapping[str, Any]) -> Parcel:
         """Objects as they are now; StudyError where they cannot be sent."""
-        own = {module for found in objects.values() if callable(found) for module in digest_function(found).modules}
         try:
+            own = {module for found in objects.values() if callable(found) for module in modules_of(found)}
             body = pickled(dict(objects), own)
         except interruptions():
             raise
         except BaseException as error:  # whatever a class of someone else raises
-            raise StudyError(
-                f"mechanism.call: {name} cannot be sent to another process: {describe_raised(error)}; {_INSTEAD}"
-            ) from None
+            raise unsendable(name, describe_raised(error)) from None
         if len(body) > MOST_SENT:
-            raise StudyError(
-                f"mechanism.call: {name} cannot be sent to another process with all that it reads, {len(body) >> 20} MiB; "
-                f"accepted: at most {MOST_SENT >> 20} MiB; {_INSTEAD}"
+            raise unsendable(
+                name, f"with all that it reads it has {len(body) >> 20} MiB; accepted: at most {MOST_SENT >> 20} MiB"
             )
         return cls(name, body, {key: _digest_of(found) for key, found in objects.items()})
 
@@ -157,7 +154,12 @@ def _unpacked(parcel: Parcel) -> Mapping[str, Any]:
 
 
 def _digest_of(found: Any) -> str | None:
-    return digest_function(found, code_alone=True).digest if callable(found) else None
+    return digest_function(found, code_alone=True) if callable(found) else None
+
+
+def unsendable(name: str, why: str) -> StudyError:
+    """The error where a function cannot go to another process."""
+    return StudyError(f"mechanism.call: {name} cannot be sent to another process: {why}; {_INSTEAD}")
 
 
 def other_there(name: str) -> StudyError:

@@ -175,7 +175,7 @@ def _encode(frame: Any, values: dict[int, Any], where: str) -> NDArray[np.int64]
                 f"{where}: level {number} of the index: labels of {own} without missing ones; given: missing ones, which "
                 f"make {dtype} of it"
             )
-    kind = _code(digest_json([_kind_of(frame), [digest_value(dtype).digest for dtype in [*dtypes, *several]]]))
+    kind = _code(digest_json([_kind_of(frame), [digest_value(dtype) for dtype in [*dtypes, *several]]]))
     labels = [
         _column_codes(level.to_series(), values, f"{where}: the index" + f", level {number}" * bool(several))
         for number, level in enumerate(levels)
@@ -218,10 +218,10 @@ def _column_codes(column: Any, values: dict[int, Any], where: str) -> NDArray[np
 def _value_code(value: Any, values: dict[int, Any], where: str) -> int:
     from hpcdp.mechanisms.code_digest import digest_value
 
-    digest = digest_value(value)
-    if digest.undigested:
-        raise _uncoded(value, where)
-    code = _code(digest.digest)
+    try:
+        code = _code(digest_value(value))
+    except StudyError:
+        raise _uncoded(value, where) from None
     values.setdefault(code, value)
     return code
 

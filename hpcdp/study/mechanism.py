@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Discriminator, Field, PrivateAttr, Tag, model_validator
 
+from hpcdp.errors import StudyError
 from hpcdp.study.section import Key, Seconds, Section
 
 
@@ -19,23 +20,22 @@ class ProgramCall(Section):
 
 
 class FunctionCall(Section):
-    """mechanism.call of a function that was given as an object: what a store keeps of it, its name and its digest.
-
-    undigested: what it reads that has no digest (`hpcdp.mechanisms.code_digest`), so that nobody can tell whether it changed.
-    """
+    """mechanism.call of a function that was given as an object: what a store keeps of it, its name and its digest."""
 
     function: Annotated[str, Field(min_length=1), Key("law")]
     digest: Annotated[str, Field(pattern="^[0-9a-f]{32}$"), Key("nothing", "change")]
-    undigested: Annotated[list[str], Key("nothing", "change", absent=[])] = Field(default_factory=list)
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> FunctionCall:
-        """What is kept of a function."""
+        """What is kept of a function; StudyError where it cannot be sent to another process, as what has no digest cannot."""
         from hpcdp.mechanisms.code_digest import digest_function  # what reads stores need not know
-        from hpcdp.mechanisms.functions import name_of
+        from hpcdp.mechanisms.functions import name_of, unsendable
 
-        found = digest_function(function)
-        return cls(function=name_of(function), digest=found.digest, undigested=list(found.undigested))
+        name = name_of(function)
+        try:
+            return cls(function=name, digest=digest_function(function))
+        except StudyError as error:
+            raise unsendable(name, str(error)) from None
 
 
 _NAME, _PROGRAM, _FUNCTION = (
@@ -100,7 +100,7 @@ class MechanismSection(Section):
             return {self.call.digest: self._function}
         from hpcdp.mechanisms.code_digest import digest_function
 
-        return {str(self.call): digest_function(self._function, code_alone=True).digest}
+        return {str(self.call): digest_function(self._function, code_alone=True)}
 
     @model_validator(mode="after")
     def _one_timeout(self) -> Self:

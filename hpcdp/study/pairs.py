@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag, model_validator
 
+from hpcdp.errors import StudyError
 from hpcdp.keys import canonical_json
 from hpcdp.mechanisms.tabular import is_frame, row_codes
 from hpcdp.study.section import Key, Rows, Section
@@ -38,7 +40,10 @@ class Framed(_Given):
         """What is said of a DataFrame, which is kept beside it."""
         from hpcdp.mechanisms.code_digest import digest_value  # what reads stores need not know
 
-        made = cls(frame=digest_value(frame).digest, rows=len(frame), levels=frame.index.nlevels)
+        digest = "0" * 32  # of what `Frames.of` refuses, which names the column
+        with suppress(StudyError):
+            digest = digest_value(frame)
+        made = cls(frame=digest, rows=len(frame), levels=frame.index.nlevels)
         made._given = frame.copy()
         return made
 

@@ -98,7 +98,7 @@ class Sampler:
             mechanism, source = bind_builtin(call, parameters, study.folder, section.reproducible)
         elif ":" in call:
             found = import_callable(call, study.folder, "mechanism.call")
-            if (given := held(call)) is not None and digest_function(found, code_alone=True).digest != given:
+            if (given := held(call)) is not None and digest_function(found, code_alone=True) != given:
                 raise other_there(call)
             mechanism, source = bind(found, parameters, call, section.reproducible), source_digest(call, study.folder)
         else:

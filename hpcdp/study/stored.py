@@ -59,7 +59,6 @@ def changed_code(layout: Layout, study: Study) -> list[str]:
     """Code that was another in an earlier version of the store: what was drawn until then is not of the present one."""
     known: dict[str, set[str]] = {}
     own: dict[str, Any] = {}
-    untold: list[str] = []
     is_program = isinstance(study.mechanism.call, ProgramCall)  # whose command may hold paths, which no page shows
     name = "mechanism.call: the command or a file that it names" if is_program else code_of(study)
     for version in range(1, latest_version(layout) + 1):
@@ -68,8 +67,7 @@ def changed_code(layout: Layout, study: Study) -> list[str]:
             own = {name: body["source"], **body.get("sources", {})}
             for what, digest in own.items():
                 known.setdefault(what, set()).add(str(digest))
-            untold = [_untold(study)] if body.get("untold") is True else untold
-    return untold + [
+    return [
         what
         for what, digests in known.items()
         if len(digests) > 1 or (what.startswith("estimate.") and what not in own)
@@ -90,20 +88,11 @@ def code_of(study: Study) -> str:
     return f"{key}: the source of {call}"
 
 
-_UNTOLD = "reads what has no digest, so that nobody can tell whether it"
-
-
-def _untold(study: Study) -> str:
-    call = study.mechanism.call
-    return f"mechanism.call: {call.function if isinstance(call, FunctionCall) else 'a function'} {_UNTOLD}"
-
-
 def changed_words(changed: Sequence[str]) -> list[str]:
-    """That numbers are, or may be, of code that is there no more."""
-    sure, perhaps = "is of the earlier one, and so are", "may be of an earlier one, and so may be"
+    """That numbers are of code that is there no more."""
     return [
         f"{what} changed since the first draws of this store were made, as was allowed (--allow-changed-code): what was drawn "
-        f"until then {perhaps if what.endswith(_UNTOLD) else sure} these numbers, or a part of what they are made of"
+        "until then is of the earlier one, and so are these numbers, or a part of what they are made of"
         for what in changed
     ]
 

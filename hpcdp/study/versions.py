@@ -23,7 +23,6 @@ from hpcdp.study.decisions import known_choice, with_known_sizes
 from hpcdp.study.distributions import Distribution, known_distributions, load_distributions
 from hpcdp.study.file import Study
 from hpcdp.study.following import may_be_either
-from hpcdp.study.mechanism import FunctionCall
 from hpcdp.study.problem import Problem
 from hpcdp.study.sampler import Sampler
 from hpcdp.study.sources import own_sources
@@ -107,9 +106,6 @@ def save_problem(layout: Layout, problem: Problem, generation: Generation, allow
     old = read_study_record(layout, version) if version else None
     if old is not None:
         _refuse_other(layout.root, old, body, problem, allow_changed_code)
-        call = problem.study.mechanism.call
-        if isinstance(call, FunctionCall) and call.undigested:
-            body["untold"] = True  # whether its function is that of the version before
     store_databases(layout, dict(zip(body["databases"], problem.databases, strict=True)), generation)
     if same(old, body):  # another folder is another version: workers import from the folder that a version names
         return version
@@ -148,20 +144,9 @@ def _refuse_other(
     refuse_changes(root, _either_way(old, problem.study), body)  # first: another callable has another source too
     if not allow_changed_code:
         _refuse_changed_code(old, problem.sampler.source, problem.study, problem.sources)
-        _refuse_undigested(root, problem.study)
     if old["schema"] != body["schema"]:
         words = describe_change("the outputs of mechanism.call", old["schema"], body["schema"])
         raise StudyError(f"{root} holds another study; changed: {words}; give another {option('store')}")
-
-
-def _refuse_undigested(root: Path, study: Study) -> None:
-    """StudyError where nobody can tell whether a function is the one that a store began with."""
-    call = study.mechanism.call
-    if isinstance(call, FunctionCall) and call.undigested:
-        raise StudyError(
-            f"mechanism.call: {call.function} reads what has no digest, {', '.join(call.undigested[:3])}, so whether it changed "
-            f"since {root} was made cannot be told; accepted: another {option('store')}, or {option('allow_changed_code', True)}"
-        )
 
 
 def _either_way(old: dict[str, Any], study: Study) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import distributions
 from typing import Any
 
+from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 from hpcdp.mechanisms.code_digest import digest_function
 from hpcdp.testing.checks import Check
@@ -35,11 +36,12 @@ def name_of(check: Check, declared: Declared, salt: str | None) -> str | None:
     the declaration, of the key and of the salt.
     """
     f, d, d_prime = check.function, check.d, check.d_prime
-    code = digest_function(lambda: (f, d, d_prime))
-    if code.undigested:
+    try:
+        code = digest_function(lambda: (f, d, d_prime))
+    except StudyError:  # something that it reads has no digest
         return None
     machine = [sys.version, platform.platform(), platform.machine()]
-    return digest_json([check.key, asdict(declared), salt, digest_installed(), code.digest, machine])
+    return digest_json([check.key, asdict(declared), salt, digest_installed(), code, machine])
 
 
 def read(cache: Any, name: str) -> Verdict | None:

@@ -18,7 +18,7 @@ from given_objects import SMALL, locked, of_results, study_of
 
 import hpcdp
 from hpcdp._base import doing
-from hpcdp.errors import StoreError, StudyError
+from hpcdp.errors import StudyError
 from hpcdp.results.decision import VIOLATION
 
 SURE = 1.0 - 1e-6
@@ -142,12 +142,61 @@ def test_by_value_where_an_import_finds_another(own: Any, tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_a_module_that_was_changed_in_this_process_alone(own: Any, tmp_path: Path) -> None:
-    """Is called here as it is; workers, who import it anew, would call another."""
+    """Is refused: the processes that draw import it anew, and would call another."""
     own.SCALE = 2.0
-    there = study_of(own.noisy, tmp_path)
-    with pytest.raises(StoreError, match="is not the function that was given, where it is imported anew"):
-        hpcdp.run(there, tmp_path / "w.zarr", workers=1)
-    assert hpcdp.run(there, tmp_path / "s.zarr").complete
+    with pytest.raises(StudyError, match="is not the function that was given, where it is imported anew"):
+        hpcdp.run(study_of(own.noisy, tmp_path), tmp_path / "s.zarr")
+
+
+def test_a_module_whose_file_was_edited_since(own: Any, tmp_path: Path) -> None:
+    """Is refused likewise, although its file says the same to all."""
+    (tmp_path / "functions_own.py").write_text(OWN.replace("SCALE * rng", "2 * SCALE * rng"))
+    with pytest.raises(StudyError, match="is not the function that was given, where it is imported anew"):
+        hpcdp.run(study_of(own.noisy, tmp_path), tmp_path / "s.zarr")
+
+
+@pytest.mark.promise
+@pytest.mark.slow
+def test_whatever_changes_the_function_is_not_gone_on_with(tmp_path: Path) -> None:
+    """A global, a function that it calls, a default, an attribute of a class, what it closes over, its own text."""
+
+    def given(text: str) -> Any:
+        (tmp_path / "script.py").write_text(text)
+        script: dict[str, Any] = {"__name__": "__main__"}
+        exec(compile(text, str(tmp_path / "script.py"), "exec", dont_inherit=True), script)
+        return study_of(script["noisy"])
+
+    hpcdp.run(given(READING), tmp_path / "s.zarr")
+    for before, after in (
+        ("SCALE = 1.0", "SCALE = 1.5"),
+        ("return 1.0 * x", "return 1.5 * x"),
+        ("factor=1.0", "factor=1.5"),
+        ("TIMES = 1.0", "TIMES = 1.5"),
+        ("make(1.0)", "make(1.5)"),
+        ("rng.laplace(size", "rng.normal(size"),
+    ):
+        assert READING.count(before) == 1
+        with pytest.raises(StudyError, match="noisy, or what it reads, changed since the store was made"):
+            hpcdp.run(given(READING.replace(before, after)), tmp_path / "s.zarr")
+    assert hpcdp.run(given("# a comment\n" + READING), tmp_path / "s.zarr").complete
+
+
+READING = """
+SCALE = 1.0
+
+def helped(x):
+    return 1.0 * x
+
+class Kept:
+    TIMES = 1.0
+
+def make(shift):
+    def noisy(database, size, rng, factor=1.0):
+        return shift * factor * SCALE * Kept.TIMES * (database.sum() + helped(rng.laplace(size=size)))
+    return noisy
+
+noisy = make(1.0)
+"""
 
 
 @pytest.mark.promise
@@ -207,7 +256,7 @@ def test_a_store_keeps_name_and_digest(tmp_path: Path) -> None:
     store = tmp_path / "s.zarr"
     hpcdp.run(study_of(noisy(1.25)), store)
     kept = hpcdp.load_result(store).study.to_dict()["mechanism"]["call"]
-    assert kept == {**study_of(noisy(1.25)).to_dict()["mechanism"]["call"], "function": "sampled", "undigested": []}
+    assert kept == {**study_of(noisy(1.25)).to_dict()["mechanism"]["call"], "function": "sampled"}
     assert not any(b"cloudpickle" in body for _, body in contents(store).values())
     said = one_message(call("resume", store, code=2))
     assert said.endswith("give the function again to hpcdp.run")
@@ -328,7 +377,7 @@ for how in PLACES:
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["file", "stdin", "-c", "cells"])
 def test_scripts_without_a_guard_and_cells_of_a_notebook(way: str, tmp_path: Path) -> None:
-    """All have the same digest, and draw the same, with workers and without; none runs twice."""
+    """All draw the same, with workers and without, and none runs twice; the file's text has a digest of its own."""
     script = SCRIPT.replace("PLACES", "({'workers': 2}, {})")
     (tmp_path / "script.py").write_text(script)
     cells = f"import __main__; exec(compile({script!r}, '<cell 1>', 'exec'), vars(__main__))"
@@ -339,7 +388,9 @@ def test_scripts_without_a_guard_and_cells_of_a_notebook(way: str, tmp_path: Pat
     )
     assert (done.returncode, done.stderr) == (0, "")
     begun, *rest = done.stdout.splitlines()
-    assert (begun, rest) == ("begun", [said_once()] * 2)
+    assert (begun, len(rest), len(set(rest))) == ("begun", 2, 1)
+    (digest, delta), (of_code, same) = rest[0].split(), said_once().split()
+    assert (delta, digest != of_code) == (same, way == "file")
 
 
 @cache

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hpcdp.errors import StudyError
 from hpcdp.mechanisms.code_digest import digest_function
 
 HEAD = """
@@ -27,6 +28,7 @@ import numpy as np
 from numpy import sqrt
 
 SCALE = 1.5
+STEPS = [1, 2, [3]]
 TABLE = np.arange(6.0).reshape(2, 3)
 NAMES = {"b": set("stuvwxyz"), "a": "text"}
 
@@ -34,26 +36,47 @@ NAMES = {"b": set("stuvwxyz"), "a": "text"}
 @dataclasses.dataclass
 class Noise:
     scale: float = 2.0
+    TIMES = 2
 
     def draw(self, rng):
-        return rng.laplace(scale=self.scale)
+        return self.TIMES * rng.laplace(scale=self.scale)
 
 
 NOISE = Noise(3.0)
 
 
-def helper(x, power=2):
-    return x ** power * SCALE if x else even(x)
+def helper(x, power=2, *, root=1):
+    return x ** (power / root) * SCALE if x else even(x)
 
 
 def even(x):
-    return helper(x - 1)
+    return helper(x - 1) + even.offset + len(STEPS)
+
+
+even.offset = 4.5
+
+
+def twice(function):
+    @functools.wraps(function)
+    def wrapper(x):
+        return 2 * function(x)
+    return wrapper
+
+
+@twice
+def doubled(x):
+    return x + 8
+
+
+pick = (lambda x: x + 5, lambda x: x - 5)[0]; spread = functools.partial(lambda x, by: x +
+    6 * by,
+    by=7)
 
 
 def make(shift):
     def inner(database, rng):
         inside = lambda y: y + TABLE[0, 1] + len(NAMES)
-        return inside(helper(shift)) + NOISE.draw(rng) + sqrt(2.0) + math.pi
+        return inside(helper(shift)) + doubled(pick(spread(1))) + NOISE.draw(rng) + sqrt(2.0) + math.pi
     return inner
 
 
@@ -61,18 +84,17 @@ f = make(0.25)
 """
 
 
-def made(source: str, name: str = "f") -> Callable[..., Any]:
-    """A function of a script of this text."""
+def made(source: str, name: str = "f", folder: Path | None = None) -> Callable[..., Any]:
+    """A function of a script of this text, which is there as a file where a folder is given."""
     script = types.ModuleType("__main__")  # of whose functions none is found by an import
     vars(script)["dataclasses"] = dataclasses
-    exec(compile(source, "script.py", "exec", dont_inherit=True), vars(script))
+    if folder is not None:
+        (folder / "script.py").write_text(source)
+    exec(compile(source, str((folder or Path("/nowhere")) / "script.py"), "exec", dont_inherit=True), vars(script))
     return vars(script)[name]
 
 
-def digest(function: Callable[..., Any]) -> str:
-    found = digest_function(function)
-    assert found.undigested == ()
-    return found.digest
+digest = digest_function
 
 
 CHANGES = {
@@ -81,12 +103,22 @@ CHANGES = {
     "an array": ("reshape(2, 3)", "reshape(3, 2)"),
     "an array's type": ("np.arange(6.0)", "np.arange(6.0, dtype=np.float32)"),
     "a set within a table": ('set("stuvwxyz")', 'set("stuvwxy")'),
+    "a list within a list": ("[3]]", "[4]]"),
     "a default": ("power=2", "power=3"),
+    "a default of a keyword": ("root=1", "root=2"),
+    "an attribute of a function": ("even.offset = 4.5", "even.offset = 5.5"),
+    "an attribute of a class": ("TIMES = 2", "TIMES = 3"),
+    "a base of a class": ("class Noise:", "class Noise(Exception):"),
+    "what a decorator does": ("2 * function(x)", "3 * function(x)"),
+    "what is decorated": ("x + 8", "x + 9"),
+    "which of two lambdas of a line": ("x - 5)[0]", "x - 5)[1]"),
+    "a later line of a lambda": ("    6 * by", "    5 * by"),
+    "what a part of a function is given": ("by=7", "by=8"),
     "what is closed over": ("make(0.25)", "make(0.5)"),
     "a constant of an inner function": ("TABLE[0, 1]", "TABLE[0, 2]"),
-    "an operator of a function that is called": ("** power * SCALE", "** power + SCALE"),
+    "an operator of a function that is called": ("/ root) * SCALE", "/ root) + SCALE"),
     "a function that one calls that is called": ("helper(x - 1)", "helper(x - 2)"),
-    "a method of an object": ("return rng.laplace(scale=self.scale)", "return rng.normal(scale=self.scale)"),
+    "a method of an object": ("return self.TIMES * rng.laplace", "return self.TIMES * rng.normal"),
     "a field of an object": ("Noise(3.0)", "Noise(4.0)"),
     "a function of a library": ("from numpy import sqrt", "from numpy import cbrt as sqrt"),
     "an attribute that is read": ("math.pi", "math.e"),
@@ -94,10 +126,13 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_what_changes_it(what: str) -> None:
+def test_what_changes_it(what: str, tmp_path: Path) -> None:
     before, after = CHANGES[what]
     assert HEAD.count(before) == 1
-    assert digest(made(HEAD)) != digest(made(HEAD.replace(before, after)))
+    for folder in (None, tmp_path):
+        first = digest(made(HEAD, folder=folder))
+        assert digest(made(HEAD.replace(before, after), folder=folder)) != first
+        assert digest(made(HEAD, folder=folder)) == first
 
 
 @pytest.mark.parametrize(
@@ -109,20 +144,40 @@ def test_what_changes_it(what: str) -> None:
         ('set("stuvwxyz")', 'set("zyxwvuts")'),
     ],
 )
-def test_what_does_not(before: str, after: str) -> None:
-    assert digest(made(HEAD)) == digest(made(HEAD.replace(before, after)))
-    assert digest(made("def f(x, rng):\n    return x")) == digest(made("def g(x, rng):\n    return x", "g"))
+def test_what_does_not(before: str, after: str, tmp_path: Path) -> None:
+    assert HEAD.count(before) == 1
+    for folder in (None, tmp_path):
+        assert digest(made(HEAD, folder=folder)) == digest(made(HEAD.replace(before, after), folder=folder))
+        named = ("def f(x, rng):\n    return x", "f", folder), ("def g(x, rng):\n    return x", "g", folder)
+        assert digest(made(*named[0])) == digest(made(*named[1]))
+
+
+def test_a_text_is_that_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the file says something else by now, it is no text of the function; bytecode is another in each version of Python."""
+    source = "def f(x, rng):\n    return x + 1\n"
+    function, executed = made(source, folder=tmp_path), made(source)
+    of_text, of_code = digest(function), digest(executed)
+    assert of_text != of_code
+    (tmp_path / "script.py").write_text(source.replace("1", "2"))
+    assert digest(function) == of_code
+    (tmp_path / "script.py").write_text(source)
+    assert digest(function) == of_text
+    monkeypatch.setattr(sys.implementation, "cache_tag", "cpython-399")
+    assert digest(function) == of_text
+    assert digest(executed) != of_code
 
 
 @pytest.mark.parametrize("seed", ["0", "1"])
 def test_the_same_in_another_process(seed: str, tmp_path: Path) -> None:
-    """Where strings have other hashes, so that sets have another order."""
-    code = f"{HEAD}\nfrom hpcdp.mechanisms.code_digest import digest_function\nprint(digest_function(f).digest)"
+    """Where strings have other hashes, so that sets have another order; of a script and of text that no file has."""
+    code = f"{HEAD}\nfrom hpcdp.mechanisms.code_digest import digest_function\nprint(digest_function(f))"
+    (tmp_path / "other.py").write_text(code)
     given = {**os.environ, "PYTHONHASHSEED": seed}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=given, cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == digest(made(HEAD))
+    for folder, command in ((None, ["-c", code]), (tmp_path, ["other.py"])):
+        done = subprocess.run(
+            [sys.executable, *command], env=given, cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == digest(made(HEAD, folder=folder))
 
 
 class Adds:
@@ -173,12 +228,6 @@ def test_compiled_functions_by_what_was_compiled() -> None:
     one, same, other = (made(f"def f(x):\n    return x + {n}") for n in (1, 1, 2))
     assert digest(njit(one)) == digest(njit(same)) != digest(njit(other))
     assert digest(njit(one)) != digest(njit(fastmath=True)(one))
-
-
-def test_the_version_of_python_is_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = digest(scaled)
-    monkeypatch.setattr(sys.implementation, "cache_tag", "cpython-399")
-    assert digest(scaled) != before
 
 
 def test_a_module_of_the_users_own_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,35 +307,30 @@ def test_what_has_no_digest_is_named_and_no_content_is() -> None:
     """A key of a dictionary may be data, and so may the name under which a class hands its state on."""
 
     class Table:
-        def __init__(self) -> None:
-            self.held = threading.Lock()
-            setattr(self, "Mr Smith", threading.Lock())
+        def __init__(self, name: str) -> None:
+            setattr(self, name, threading.Lock())
 
     class Kept:
         def __getstate__(self) -> dict[str, Any]:
             return {"Ms Jones": threading.Lock()}
 
-    patients = {"Ms Jones": threading.Lock(), "Mr Smith": threading.Lock(), 4711: [threading.Lock()]}
-    lock, table, kept, named = threading.Lock(), Table(), Kept(), types.SimpleNamespace(Jones=threading.Lock())
+    def reading(what: Any) -> Callable[..., Any]:
+        return functools.partial(lambda _, rng: (rng.laplace(), what))
 
-    def reads(database: Any, rng: np.random.Generator) -> Any:
-        return len(patients), table, kept, named
-
-    def locked(database: Any, rng: np.random.Generator) -> Any:
-        with lock:
-            return rng.laplace()
-
-    assert digest_function(locked).undigested == ("lock, which locked closes over (a lock)",)
-    assert digest_function(locked).digest != digest_function(scaled).digest
-    found = digest_function(reads)
-    of = "which reads closes over"
-    assert sorted(found.undigested) == [
-        f"kept, {of}[…] (a lock)",
-        f"named, {of}[…] (a lock)",
-        f"patients, {of}[…] (a lock)",
-        f"table, {of}.held (a lock)",
-        f"table, {of}[…] (a lock)",
-    ]
+    own = "what, which <lambda> closes over"
+    named = types.SimpleNamespace(Jones=threading.Lock())
+    for what, where in (
+        (threading.Lock(), own),
+        ({"Ms Jones": threading.Lock()}, f"{own}[…]"),
+        ({4711: [threading.Lock()]}, f"{own}[…]"),
+        (Table("held"), f"{own}.held"),
+        (Table("Mr Smith"), f"{own}[…]"),
+        (Kept(), f"{own}[…]"),
+        (named, f"{own}[…]"),
+    ):
+        with pytest.raises(StudyError) as refused:
+            digest(reading(what))
+        assert str(refused.value) == f"there is no digest of {where} (a lock)"
 
 
 def test_what_it_writes_is_its_state() -> None:
@@ -311,15 +355,31 @@ def test_what_it_writes_is_its_state() -> None:
     assert digest(counted(1)) == digest(counted(2))
 
 
+@pytest.mark.parametrize("scale", ["SCALE = {0}\ndef f", "def make(SCALE):\n  def f", "def f"])
+def test_a_name_that_another_function_within_it_fills(scale: str, tmp_path: Path) -> None:
+    """Is no state of the function's own, whatever else has that name."""
+    body = "(x):\n    def g():\n        {1} = 0\n        return lambda: {1}\n    return g()() + SCALE"
+    source = {
+        "SCALE = {0}\ndef f": "SCALE = {0}\ndef f" + body,
+        "def make(SCALE):\n  def f": "def make(SCALE):\n  def f"
+        + body.replace("\n", "\n  ")
+        + "\n  return f\nf = make({0})",
+        "def f": "class A:\n  SCALE = {0}\nSCALE = A()\ndef f" + body + ".SCALE",
+    }[scale]
+    for folder in (None, tmp_path):
+        one, two = (digest(made(source.format(value, "SCALE"), folder=folder)) for value in (1, 2))
+        assert one != two
+
+
 def test_the_code_alone() -> None:
     """A table that calls fill is no code; constants and functions are."""
     source = (
         "known = {}\nSCALE = 1.0\ndef g(x):\n    return x * SCALE\ndef f(x):\n    known[x] = g(x)\n    return known[x]"
     )
     function = made(source)
-    before, whole = digest_function(function, code_alone=True).digest, digest(function)
+    before, whole = digest_function(function, code_alone=True), digest(function)
     function(3)
     assert digest(function) != whole
-    assert digest_function(function, code_alone=True).digest == before
+    assert digest_function(function, code_alone=True) == before
     for change in (("SCALE = 1.0", "SCALE = 2.0"), ("x * SCALE", "x + SCALE")):
-        assert digest_function(made(source.replace(*change)), code_alone=True).digest != before
+        assert digest_function(made(source.replace(*change)), code_alone=True) != before
