@@ -1,21 +1,15 @@
 """Callables by import path, with the study's folder importable.
 
-A process that lives long, such as a worker of somebody's Dask cluster, serves many studies: modules of studies' folders are
-imported anew, with all that they import from there, when the file of one changed, or when this study's folder has another
-module or package of the same name.
+What draws is a process of one run alone, so that a module which it has imported is the one that the study names.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
-import importlib.util
 import runpy
 import sys
-import threading
-import time
 from collections.abc import Callable
-from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,6 +19,7 @@ from hpcdp._base.messages import did_you_mean
 from hpcdp._base.raised import Blamed, describe_raised, interruptions
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_bytes
+from hpcdp.mechanisms.code_digest import is_own
 
 
 def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
@@ -78,91 +73,26 @@ def _module_meant(error: BaseException, module_name: str, folder: Path) -> str:
     return did_you_mean(missing, [f"{package}.{path.stem}".lstrip(".") for path in own if path.stem.isidentifier()])
 
 
-# Modules that came from here, and what they imported from studies' folders, with the digests of their sources then.
-_imported: dict[str, str] = {}
-_folders: set[Path] = set()  # of studies
-_loaded: set[str] = set()  # all modules at the last look
-_looked = 0.0  # when that was
-_lock = threading.RLock()
-
-
 def _import(module_name: str, folder: Path) -> ModuleType:
-    """The module as it is now, with the study's folder first on the import path."""
-    with _lock:
-        text = str(folder)
-        if text in sys.path:
-            sys.path.remove(text)
-        sys.path.insert(0, text)
-        importlib.invalidate_caches()
-        _note()
-        _forget_if_other(folder)
-        _folders.add(folder.resolve())
-        before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # bytecode may be older than a change it misses
-        try:
-            if module_name == "__main__" and sys.modules["__main__"].__name__ == "__mp_main__":
-                _run_main()
-            module = importlib.import_module(module_name)
-        finally:
-            sys.dont_write_bytecode = before
-            _note()
-        _imported.setdefault(module_name, _file_digest(module))
-        return module
+    """The module, with the study's folder first on the import path."""
+    text = str(folder)
+    if text in sys.path:
+        sys.path.remove(text)
+    sys.path.insert(0, text)
+    importlib.invalidate_caches()
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # bytecode may be older than a change it misses
+    try:
+        if module_name == "__main__" and sys.modules["__main__"].__name__ == "__mp_main__":
+            _run_main()
+        return importlib.import_module(module_name)
+    finally:
+        sys.dont_write_bytecode = before
 
 
 def _run_main() -> None:
     """In a child process, have what the driver's main script defines."""
     main = sys.modules["__main__"]
     main.__dict__.update(runpy.run_path(str(main.__file__), run_name="__mp_main__") | {"__name__": "__main__"})
-
-
-def _note() -> None:
-    """Remember what was imported from studies' folders since the last look, by functions that import when they are called too."""
-    global _looked
-    new = sys.modules.keys() - _loaded
-    if _folders:
-        for name in filter(_is_of_a_study, new):
-            # of a file that was written since, nobody knows what was imported: it counts as changed
-            is_known = Path(str(sys.modules[name].__file__)).stat().st_mtime <= _looked
-            _imported[name] = _file_digest(sys.modules[name]) if is_known else ""
-    _loaded.update(new)
-    _looked = time.time()
-
-
-def _is_of_a_study(name: str) -> bool:
-    file = getattr(sys.modules.get(name), "__file__", None)
-    if (
-        file is None
-        or not Path(file).is_file()
-        or name.partition(".")[0] in ("__main__", "__mp_main__", "hpcdp")
-        or "site-packages" in Path(file).parts
-    ):
-        return False
-    return not _folders.isdisjoint(Path(file).resolve().parents)
-
-
-def _forget_if_other(folder: Path) -> None:
-    """Drop what was imported here if an import would now find another file, or another text in one of them."""
-    loaded = [name for name in _imported if name in sys.modules and name != "__main__"]
-    changed = {name for name in loaded if _file_digest(sys.modules[name]) != _imported[name]}
-    tops = {name.partition(".")[0] for name in loaded}
-    if changed or any(_has_moved(name, folder) for name in tops):
-        for name in {name for name in loaded if _is_of_a_study(name)} | changed:
-            del sys.modules[name], _imported[name]
-            _loaded.discard(name)
-
-
-def _has_moved(name: str, folder: Path) -> bool:
-    """Whether this folder has a module or package of this name that is not the one that is loaded."""
-    module, own = sys.modules.get(name), PathFinder.find_spec(name, [str(folder)])
-    if module is None or own is None:
-        return False
-    if own.origin is not None:
-        return own.origin != getattr(module, "__file__", None)
-    files = [
-        getattr(sys.modules[m], "__file__", None) for m in _imported if m.startswith(f"{name}.") and m in sys.modules
-    ]
-    places = [Path(place) for place in own.submodule_search_locations or ()]
-    return any(not any(Path(file).is_relative_to(place) for place in places) for file in files if file is not None)
 
 
 def _file_digest(module: Any) -> str:
@@ -203,12 +133,18 @@ def source_digest(path: str, folder: Path) -> str:
     for part in name.split("."):
         found = getattr(found, part, None)
     holder = getattr(found, "__module__", None)
-    if not isinstance(holder, str) or sys.modules.get(holder) is module or not _is_of_a_study(holder):
+    if not isinstance(holder, str) or sys.modules.get(holder) is module or not is_own(holder):
+        return own
+    if not _lies_in(sys.modules.get(holder), folder):
         return own
     return digest_bytes(b"handed on", own.encode(), _file_digest(sys.modules[holder]).encode())
 
 
 def lies_in(path: str, folder: Path) -> bool:
     """Whether the module of "package.module:name" is a file below this folder."""
-    file = getattr(_import(path.partition(":")[0], folder), "__file__", None)
+    return _lies_in(_import(path.partition(":")[0], folder), folder)
+
+
+def _lies_in(module: ModuleType | None, folder: Path) -> bool:
+    file = getattr(module, "__file__", None)
     return file is not None and Path(file).resolve().is_relative_to(folder.resolve())

@@ -1,13 +1,29 @@
-"""Modules and packages of studies' folders: in one process each study gets its own, and what it is now."""
+"""Modules and packages of studies' folders: each study gets its own, and what it is now."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from given_objects import SMALL
 
+import hpcdp
 from hpcdp.keys import digest_bytes
 from hpcdp.mechanisms.user_code import import_callable, source_digest
+
+
+@pytest.fixture(autouse=True)
+def _none_loaded(tmp_path: Path) -> Iterator[None]:
+    """What a test imports is loaded in no other, as in a process of its own."""
+    path = list(sys.path)
+    yield
+    for name, module in list(sys.modules.items()):
+        places = getattr(module, "__path__", None) or [getattr(module, "__file__", None)]
+        if any(str(place).startswith(str(tmp_path)) for place in places):
+            del sys.modules[name]
+    sys.path[:] = path
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
@@ -41,28 +57,28 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("path, files", LAYOUTS.values(), ids=LAYOUTS)
-def test_each_folder_has_its_own_and_what_changed_is_imported_anew(
-    tmp_path: Path, path: str, files: dict[str, str]
-) -> None:
-    def filled(folder: str, number: int) -> Path:
-        return write(tmp_path / folder, {name: text.format(number) for name, text in files.items()})
-
-    folders = {number: filled(str(number), number) for number in (1, 22)}
-    for number, folder in [*folders.items(), *folders.items()]:
-        assert import_callable(path, folder, "here")() == number
-    same = import_callable(path, folders[22], "here")
-    assert import_callable(path, folders[22], "here") is same, "what did not change is imported once"
-    for number in (333, 4444):
-        assert import_callable(path, filled("22", number), "here")() == number
+def test_they_are_imported_without_a_trace(path: str, files: dict[str, str], tmp_path: Path) -> None:
+    write(tmp_path, {name: text.format(22) for name, text in files.items()})
+    found = import_callable(path, tmp_path, "here")
+    assert import_callable(path, tmp_path, "here") is found
+    assert not list(tmp_path.rglob("__pycache__"))
+    assert found() == 22
 
 
-def test_other_studies_modules_stay(tmp_path: Path) -> None:
-    write(tmp_path / "a", {"only_a.py": "def value():\n    return 1\n"})
-    write(tmp_path / "b", {"only_b.py": "def value():\n    return 2\n"})
-    first = import_callable("only_a:value", tmp_path / "a", "here")
-    assert import_callable("only_b:value", tmp_path / "b", "here")() == 2
-    assert import_callable("only_a:value", tmp_path / "a", "here") is first
-    assert import_callable("math:sqrt", tmp_path / "a", "here")(4.0) == 2.0
+@pytest.mark.slow
+def test_each_run_imports_what_its_folder_has_now(tmp_path: Path) -> None:
+    """Also where other studies, whose modules are called the same, ran in this process before."""
+    study = {
+        "study": {"name": "s", "seed": 1},
+        "mechanism": {"call": "own_run:value"},
+        "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
+        "estimate": SMALL,
+    }
+    own = "from own_run_helper import share\ndef value(database, size, rng):\n    return rng.random(size) < share * database[0]\n"
+    for share, folder in ((0.2, "a"), (0.4, "b"), (0.6, "a"), (0.8, "b")):
+        write(tmp_path / folder, {"own_run.py": own, "own_run_helper.py": f"share = {share}\n"})
+        result = hpcdp.run(hpcdp.Study.from_dict(study, tmp_path / folder), tmp_path / f"{share}.zarr", workers=0)
+        assert abs(result.spectrum()[0]["delta"] - share) < 0.08  # six standard errors of a difference of two shares
 
 
 def test_the_digest_is_of_the_file_that_defines_it_too(tmp_path: Path) -> None:
