@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -75,6 +76,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(folder.cleanup)
     os.environ["DASK_CONFIG"] = folder.name  # importing dask-jobqueue writes into this folder
     os.environ["NUMBA_CACHE_DIR"] = str(cache_folder())
+
+
+@pytest.fixture(autouse=True)
+def _own_modules() -> Iterator[None]:
+    """Modules of studies' folders that a test imports are loaded in no other, as in processes of their own."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    for name, module in list(sys.modules.items()):
+        places = getattr(module, "__path__", None) or [getattr(module, "__file__", None)]
+        if any(str(place).startswith(tempfile.gettempdir()) for place in places):
+            del sys.modules[name]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

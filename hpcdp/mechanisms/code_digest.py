@@ -192,10 +192,6 @@ class _Walk:
             yield from self._object(value, where)
 
     def _code(self, code: types.CodeType, where: str) -> Iterator[bytes]:
-        text = None if self._code_alone else _text_of(code)
-        if text is not None:
-            yield from (b"text", text.encode())
-            return
         names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
         numbers = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
         version = str(sys.implementation.cache_tag)
@@ -210,7 +206,10 @@ class _Walk:
             yield from (b"named", f"{function.__module__}:{function.__qualname__}".encode())
         else:
             self.modules.add(function.__module__)
-            yield self.digest(function.__code__, where)
+            text = None if self._code_alone else _text_of(function.__code__)
+            yield (
+                self.digest(function.__code__, where) if text is None else digest_bytes(b"text", text.encode()).encode()
+            )
             defaults = function.__defaults__, tuple((function.__kwdefaults__ or {}).items())
             yield self.digest(defaults, f"a default of {where}")
             yield self.digest(dict(vars(function)), f"an attribute of {where}")
@@ -236,8 +235,9 @@ class _Walk:
         yield from (name.encode(), self.digest(value, name))
         if type(value) is types.ModuleType and is_own(value.__name__) and id(value) not in done:
             done.add(id(value))
-            for one in sorted(names & set(dir(value))):
-                yield from self._read(f"{value.__name__}.{one}", getattr(value, one), names, done)
+            for one in sorted(names):
+                if hasattr(value, one):
+                    yield from self._read(f"{value.__name__}.{one}", getattr(value, one), names, done)
 
     def _class(self, kind: type, where: str) -> Iterator[bytes]:
         yield from (b"class", _named(kind))
@@ -316,7 +316,7 @@ def _text_of(code: types.CodeType) -> str | None:
     """The text of a function in its file or cell, and its number among those of a line; None where that makes other code."""
     linecache.checkcache(code.co_filename)
     tree, codes = _parsed("".join(linecache.getlines(code.co_filename)))
-    if code not in codes:
+    if code not in codes:  # which have lines and columns too
         return None
     texts = []
     for node in ast.walk(tree):
@@ -326,7 +326,7 @@ def _text_of(code: types.CodeType) -> str | None:
                 unnamed = {} if isinstance(node, ast.Lambda) else {"name": "_", "decorator_list": []}
                 texts.append(ast.unparse(type(node)(**{**vars(node), **unnamed})))
     of_line = [one for one in codes if (one.co_firstlineno, one.co_name) == (code.co_firstlineno, code.co_name)]
-    return "\n".join([str(of_line.index(code)), *texts])
+    return "\n".join([str(of_line.index(code)), *texts]) if texts else None
 
 
 @functools.lru_cache(maxsize=8)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,18 +10,6 @@ from given_objects import SMALL
 import hpcdp
 from hpcdp.keys import digest_bytes
 from hpcdp.mechanisms.user_code import import_callable, source_digest
-
-
-@pytest.fixture(autouse=True)
-def _none_loaded(tmp_path: Path) -> Iterator[None]:
-    """What a test imports is loaded in no other, as in a process of its own."""
-    path = list(sys.path)
-    yield
-    for name, module in list(sys.modules.items()):
-        places = getattr(module, "__path__", None) or [getattr(module, "__file__", None)]
-        if any(str(place).startswith(str(tmp_path)) for place in places):
-            del sys.modules[name]
-    sys.path[:] = path
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:

@@ -167,6 +167,20 @@ def test_a_text_is_that_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert digest(executed) != of_code
 
 
+def test_code_of_a_file_that_is_no_function(tmp_path: Path) -> None:
+    """A script that a function runs, and what is within a function whose own text is another: there the bytecode counts."""
+    digests = set()
+    for value in (1, 2):
+        (tmp_path / "rule.py").write_text(f"result = {value}")
+        code = compile((tmp_path / "rule.py").read_text(), str(tmp_path / "rule.py"), "exec")
+        digests.add(digest(functools.partial(eval, code)))
+        source = f"def f(x):\n    y = 3\n    return [*(x * {value} for x in [1])]"
+        function = made(source, folder=tmp_path)
+        (tmp_path / "script.py").write_text(source.replace("3", "4"))
+        digests.add(digest(function))
+    assert len(digests) == 4
+
+
 @pytest.mark.parametrize("seed", ["0", "1"])
 def test_the_same_in_another_process(seed: str, tmp_path: Path) -> None:
     """Where strings have other hashes, so that sets have another order; of a script and of text that no file has."""
