@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -58,8 +60,6 @@ def digest_json(value: Any) -> str:
 
 def digest_array(array: NDArray[Any]) -> str:
     """Digest of an array's dtype, shape and bytes; object arrays hold bytes."""
-    import numpy as np  # a seventh of a second, which commands that read records alone do without
-
     head = canonical_json([array.dtype.str, list(array.shape)])
     if array.dtype == object:
         lengths = np.fromiter((len(item) for item in array), np.int64, array.size)
@@ -88,15 +88,11 @@ def law_keys(mechanism: str, parameters: Mapping[str, Any], stream: str = "numpy
 
 def stream(seed: int, key: str, stage: str | None, chunk: int) -> np.random.Generator:
     """NumPy's random stream of one chunk of one stage of one law; stage None is for trial draws."""
-    import numpy as np
-
     return np.random.Generator(np.random.PCG64(sequence(seed, key, stage, chunk)))
 
 
 def sequence(seed: int, key: str, stage: str | None, chunk: int) -> np.random.SeedSequence:
     """What any kind of stream of that chunk is seeded with."""
-    import numpy as np
-
     words = [int(key[start : start + 8], 16) for start in range(0, 32, 8)]
     code = _TRIAL if stage is None else STAGES[stage]
     return np.random.SeedSequence(seed, spawn_key=(*words, code, chunk))

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from select import POLLIN, poll
 from typing import Any, NoReturn
 
+import numpy as np
 import psutil
 
 from hpcdp._base import compiling, doing
@@ -303,8 +304,6 @@ def _work(link: Link, settings: dict[str, Any]) -> NoReturn:
 
 def _prepare(settings: dict[str, Any]) -> None:
     """Be as the driver is: folder, import path, environment, arguments, and its main script where a study names that."""
-    import numpy as np
-
     os.chdir(settings["folder"])
     os.environ.clear()
     os.environ.update(settings["environment"])

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
+from hpcdp._check import refusal
 from hpcdp.errors import StudyError
 
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
@@ -15,8 +16,6 @@ _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
 
 def wrong(name: str, given: Any, accepted: str) -> StudyError:
     """The error to raise."""
-    from hpcdp._check import refusal  # it loads NumPy, which commands that read texts alone do without
-
     return StudyError(str(refusal(name, given, accepted)))
 
 

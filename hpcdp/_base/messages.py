@@ -10,6 +10,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from hpcdp._base.models import keys_of, model_at, own_keys
+from hpcdp._check import without_contents
 
 _SETTINGS = {"relation", "rows", "file", "call", "index", "exchangeable", "lower", "upper", "points", "lipschitz"}
 """Keys below [pairs] that hold no row of a database."""
@@ -112,8 +113,6 @@ def _given(location: tuple[Any, ...], item: Any) -> str:
         is_known = is_told = is_told and is_known and not _SETTINGS.isdisjoint(location[-2:])
     if is_told or is_known:
         return _short(value)
-    from hpcdp._check import without_contents  # it loads NumPy
-
     return without_contents(value)
 
 

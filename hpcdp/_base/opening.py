@@ -17,6 +17,7 @@ from typing import Any
 
 import google_crc32c
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 
 from hpcdp._base.files import open_regular, read_metadata
@@ -218,8 +219,6 @@ def _plain(codecs: Any, chunk: tuple[int, ...], itemsize: int) -> int:
 
 
 def _refuse_more_than_free(size: int) -> None:
-    import psutil
-
     if size > (free := psutil.virtual_memory().available):
         raise ValueError(f"it would take {size:,} bytes of memory, and {free:,} are free")
 

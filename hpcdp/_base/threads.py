@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
 from hpcdp._base.shared import while_wanted
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -40,8 +42,6 @@ def program_environment() -> dict[str, str]:
 @lru_cache(maxsize=1)
 def _controller(_modules: int) -> Any:
     """Of the libraries that are loaded: to look for them takes milliseconds, and only a new module can have brought more."""
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-
     return ThreadpoolController()
 
 

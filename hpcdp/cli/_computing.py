@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcdp._base.raised import describe_raised
+from hpcdp.engine.progress import on_stderr
 from hpcdp.engine.stopping import GRACE, Stop, stopped_by_signals
 
 
@@ -64,7 +65,6 @@ def place_of(options: argparse.Namespace, stop: Stop) -> Any:
 def compute(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> Any:
     """The result of a run, told of on stderr."""
     from hpcdp.engine.driver import run_problem
-    from hpcdp.engine.progress import on_stderr
 
     with on_stderr() as progress:
         return run_problem(problem, trial, store, place_of(options, stop), progress)

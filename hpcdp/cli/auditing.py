@@ -21,7 +21,9 @@ from hpcdp.cli._computing import (
     stoppable,
 )
 from hpcdp.cli.reading import print_contents, refuse_contents
+from hpcdp.engine.progress import on_stderr
 from hpcdp.errors import DONE, VIOLATED, StudyError
+from hpcdp.results.decision import VIOLATION
 
 
 def audit(options: argparse.Namespace) -> int:
@@ -32,7 +34,6 @@ def audit(options: argparse.Namespace) -> int:
     from hpcdp.report.plots import check_path
     from hpcdp.report.plots_audit import draw_audit
     from hpcdp.results.audit import audit
-    from hpcdp.results.decision import VIOLATION
     from hpcdp.study.resolving import resolve
     from hpcdp.study.versions import refuse_other_study
 
@@ -78,7 +79,6 @@ def audit(options: argparse.Namespace) -> int:
 def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any, where: Any) -> int:
     """Run a study with [pure] and judge a claim of pure ε by its limit; the exit code."""
     from hpcdp.report.verdict import report, to_json
-    from hpcdp.results.decision import VIOLATION
     from hpcdp.results.verdict import verify
     from hpcdp.study.resolving import resolve
     from hpcdp.study.versions import refuse_other_study
@@ -111,11 +111,9 @@ def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any
 
 def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, picture: Path, where: Any) -> int:
     """A sequential audit; the exit code."""
-    from hpcdp.engine.progress import on_stderr
     from hpcdp.engine.sequential_audit import refuse_unplayable, run_sequential
     from hpcdp.report.plots_audit import draw_sequential
     from hpcdp.report.sequential import report, to_json
-    from hpcdp.results.decision import VIOLATION
     from hpcdp.results.sequential import Rounds
     from hpcdp.study.resolving import resolve
 

@@ -23,6 +23,7 @@ from hpcdp.cli.arguments import make_parser
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import DONE, FAILED, INTERRUPTED, WRONG, HpcdpError, StudyError
 from hpcdp.store.again import resume_command
+from hpcdp.store.root import is_store, latest_version, open_layout
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -124,7 +125,6 @@ def _stopped(error: Stopped, options: argparse.Namespace) -> int:
     if getattr(options, "chained", False) and error.is_walltime:
         from hpcdp.clusters.folder import job_folder
         from hpcdp.clusters.submit import submit_next
-        from hpcdp.store.root import latest_version, open_layout
         from hpcdp.study.stored import stored_study
 
         layout = open_layout(options.found)
@@ -141,8 +141,6 @@ def _stopped(error: Stopped, options: argparse.Namespace) -> int:
 
 def _go_on(options: argparse.Namespace) -> str:
     """What becomes of an interrupted command: the command that goes on with its run where it ran, once there is a store."""
-    from hpcdp.store.root import is_store
-
     store: Path | None = getattr(options, "found", None)
     if store is None or not is_store(store):
         return "; nothing was stored" if store is not None else ""

@@ -10,6 +10,9 @@ from typing import Any
 from hpcdp._base.again import typed
 from hpcdp.cli._computing import plan_of, print_plan, say
 from hpcdp.errors import StudyError
+from hpcdp.store.layout import Layout
+from hpcdp.store.records import foreign
+from hpcdp.store.root import open_latest
 
 
 def submit(options: argparse.Namespace) -> None:
@@ -19,7 +22,6 @@ def submit(options: argparse.Namespace) -> None:
     from hpcdp.clusters.profile import Profile
     from hpcdp.clusters.submit import refuse_second_driver, submit_driver
     from hpcdp.engine.driver import read_study, store_problem
-    from hpcdp.store.layout import Layout
     from hpcdp.study.resolving import resolve
     from hpcdp.study.versions import refuse_other_study
 
@@ -51,7 +53,6 @@ def cancel(options: argparse.Namespace) -> None:
     """End a run and its jobs."""
     from hpcdp.clusters import slurm
     from hpcdp.clusters.cancel import cancel
-    from hpcdp.store.layout import Layout
 
     slurm.check_installed()
     for line in cancel(Layout(options.store), _folder_of(options.store)):
@@ -61,8 +62,6 @@ def cancel(options: argparse.Namespace) -> None:
 def _folder_of(store: Path) -> Any:
     """The folder of a store's jobs; StudyError when there is no store."""
     from hpcdp.clusters.folder import job_folder
-    from hpcdp.store.records import foreign
-    from hpcdp.store.root import open_latest
     from hpcdp.study.stored import stored_study
 
     with foreign(store):

@@ -1,7 +1,4 @@
-"""What the commands that read stores do with their parsed arguments.
-
-Heavy packages are imported by the command that needs them, so that help and plan start at once.
-"""
+"""What the commands that read stores do with their parsed arguments."""
 
 from __future__ import annotations
 
@@ -11,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hpcdp._base.collecting import uncollected
 from hpcdp.errors import DONE, FAILED, VIOLATED, StudyError
+from hpcdp.mechanisms import describe_builtins
+from hpcdp.results.decision import VIOLATION
 from hpcdp.store.again import resume_command
 
 
@@ -30,7 +28,6 @@ def status(options: argparse.Namespace) -> None:
     print(status(options.store))
 
 
-@uncollected()
 def show(options: argparse.Namespace) -> None:
     """Print a store's results."""
     from hpcdp.report.at_risk import csv_text as risk_text
@@ -206,7 +203,6 @@ def plot(options: argparse.Namespace) -> None:
     print(path)
 
 
-@uncollected()
 def report(options: argparse.Namespace) -> None:
     """Write a page of one or several stores."""
     from hpcdp.report.html.page import check_page_path, write_page
@@ -218,7 +214,6 @@ def report(options: argparse.Namespace) -> None:
     print(path)
 
 
-@uncollected()
 def export(options: argparse.Namespace) -> None:
     """Write a store's results for others."""
     from hpcdp.report.export import write_export
@@ -229,13 +224,11 @@ def export(options: argparse.Namespace) -> None:
     print(options.folder)
 
 
-@uncollected()
 def verify(options: argparse.Namespace) -> int:
     """Check claims against a store's results; the exit code."""
     from hpcdp.report.table import claim_of
     from hpcdp.report.verdict import report, to_json
     from hpcdp.report.verdict_formats import to_junit, to_markdown
-    from hpcdp.results.decision import VIOLATION
     from hpcdp.results.result import load_result
     from hpcdp.results.verdict import verify, worst
     from hpcdp.study.claims import meaning, parse_claim
@@ -301,6 +294,4 @@ def compare(options: argparse.Namespace) -> None:
 
 def mechanisms(_: argparse.Namespace) -> None:
     """List the built-in mechanisms."""
-    from hpcdp.mechanisms import describe_builtins
-
     print(describe_builtins())

@@ -1,17 +1,12 @@
-"""What the commands that compute do with their parsed arguments: plan, run, resume.
-
-Heavy packages are imported by the command that needs them, so that help and plan start at once.
-"""
+"""What the commands that compute do with their parsed arguments: plan, run, resume."""
 
 from __future__ import annotations
 
 import argparse
-import gc
 from pathlib import Path
 from typing import Any
 
 from hpcdp._base.again import typed
-from hpcdp._base.collecting import uncollected
 from hpcdp.cli._computing import (
     compute,
     draw,
@@ -80,7 +75,6 @@ def run(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace, at_risk: bool = False) -> Path:
     """The store. at_risk: whether the study has [at_risk]."""
     parsed = parse_early(options.study)
-    _load()
     from hpcdp.engine.driver import read_study
     from hpcdp.study.resolving import resolve
     from hpcdp.study.versions import refuse_other_study
@@ -100,17 +94,6 @@ def _run(options: argparse.Namespace, at_risk: bool = False) -> Path:
         print_plan(plan)
         _drive(options, store, problem, trial, stop, plan)
     return store
-
-
-@uncollected()
-def _load() -> None:
-    """Load what most of the time of a small run is for."""
-    import hpcdp.engine.driver
-    import hpcdp.engine.tasks
-    import hpcdp.planning.summary
-    import hpcdp.report.printed  # noqa: F401
-
-    gc.freeze()  # what is loaded stays
 
 
 def _stored_index(study: Any) -> Any:

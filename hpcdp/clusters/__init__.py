@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -13,7 +14,10 @@ from typing import TYPE_CHECKING
 from hpcdp._base.asked import option
 from hpcdp._base.given import wrong
 from hpcdp._base.signals import kept_handlers
+from hpcdp.clusters import slurm
+from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.executors import TaskExecutor
+from hpcdp.clusters.profile import Profile
 from hpcdp.errors import StoreError, StudyError
 
 if TYPE_CHECKING:
@@ -66,8 +70,6 @@ def parse_place(cluster: str) -> Where:
     if _ADDRESS.match(cluster):
         return Where(address=cluster)
     if cluster.endswith(".toml"):
-        from hpcdp.clusters.profile import Profile
-
         profile = Profile.from_toml(cluster)
         check_profile(profile)
         return Where(profile=profile)
@@ -80,8 +82,6 @@ def parse_place(cluster: str) -> Where:
 
 def silence_dask() -> None:
     """Keep Dask's log to itself: what it tells of lost connections is no news while workers end."""
-    import logging
-
     import dask
 
     names = ("distributed", "distributed.client", "tornado.application", "asyncio")
@@ -92,8 +92,6 @@ def silence_dask() -> None:
 
 def check_profile(profile: Profile) -> None:
     """Refuse a profile that cannot work on this machine, before anything is written."""
-    from hpcdp.clusters import slurm
-
     slurm.check_installed()
     if profile.cluster.driver == "allocation":
         from hpcdp.clusters.allocation import check_allocation
@@ -134,8 +132,6 @@ def connect(
 def _open_profile(
     profile: Profile, folder: JobFolder, generation: int, note: Callable[[str], None]
 ) -> Iterator[OnDask]:
-    from hpcdp.clusters.certificates import Certificate
-
     with kept_handlers():  # dask-jobqueue takes Ctrl-C for itself when it is imported
         if profile.cluster.driver == "allocation":
             from hpcdp.clusters.allocation import open_allocation as open_profile

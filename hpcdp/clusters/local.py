@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from hpcdp._base.signals import ignored
+from hpcdp.clusters.certificates import security_in_memory
 from hpcdp.clusters.remote import OnDask, open_on_dask
+from hpcdp.clusters.scheduler import QuietScheduler, QuietWorker, dask_settings
 
 _PATIENCE = 120.0  # seconds; processes of this machine start within a few
 
@@ -19,9 +21,6 @@ def open_local(workers: int, dashboard: bool = False) -> Iterator[OnDask]:
     """
     import dask
     from distributed import Client, SpecCluster
-
-    from hpcdp.clusters.certificates import security_in_memory
-    from hpcdp.clusters.scheduler import QuietScheduler, QuietWorker, dask_settings
 
     own = {"host": "127.0.0.1", "protocol": "tls://", "security": security_in_memory()}
     scheduler = {**own, "port": 0, "dashboard_address": "127.0.0.1:0" if dashboard else None}

@@ -11,10 +11,13 @@ import numpy as np
 
 from hpcdp.engine.context import Context
 from hpcdp.engine.outcomes import Failure, Report
+from hpcdp.engine.refining import learn_refined
 from hpcdp.engine.sweep import sweep
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses.protocol import Counter, Decides, Densities, Model
+from hpcdp.losses.refined.refined import restore_counter
 from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.notions.perturbed import perturbed_points
 from hpcdp.planning.counted import Learn
 from hpcdp.store.layout import Generation
 from hpcdp.store.records import commit, read_records
@@ -95,8 +98,6 @@ def _learn(context: Context, number: int, thresholds: tuple[float, ...]) -> tupl
     problem = context.problem
     assert context.loss is not None
     if problem.is_refined:
-        from hpcdp.engine.refining import learn_refined
-
         refined, validation, chosen = learn_refined(context, number, np.asarray(thresholds))
         return refined, Seen(validation.tolist(), [], chosen)
     d, d_prime = context.sides(number)
@@ -116,8 +117,6 @@ def _perturbed(model: Model, etas: Sequence[float]) -> list[list[float]]:
     """η, α and β of a model that has densities, at each η."""
     if not etas or not isinstance(model, Densities):
         return []
-    from hpcdp.notions.perturbed import perturbed_points
-
     return np.column_stack([etas, *perturbed_points(*model.masses(), np.asarray(etas))]).tolist()
 
 
@@ -200,7 +199,5 @@ def _restore(
     except DamagedError:
         return None  # there is none, or it can be learned again
     if context.problem.is_refined:
-        from hpcdp.losses.refined.refined import restore_counter
-
         return restore_counter(state, context.loss)
     return context.loss.restore(state, np.asarray(thresholds if wanted is None else wanted))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.engine.driver import run
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms import READERS
 from hpcdp.notions.accuracy import bayes_error
@@ -168,8 +169,6 @@ def _size(size: int | tuple[int, int]) -> tuple[int, int]:
 
 
 def _run_one(study: Study, seed: int, size: tuple[int, int], folder: Path, **how: Any) -> Result:
-    from hpcdp.engine.driver import run
-
     body = study.to_dict()
     body["study"]["seed"] = seed
     body["mechanism"]["call"] = study.mechanism.function or study.mechanism.call

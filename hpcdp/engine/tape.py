@@ -21,6 +21,7 @@ from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.keys import digest_array, digest_json
 from hpcdp.losses import kind_of, make_loss
+from hpcdp.losses.auto._vectors import projecting_loss
 from hpcdp.losses.line.lookup import Lookup
 from hpcdp.losses.line.projected import Projection, projection_state, restore_projection
 from hpcdp.losses.protocol import Side
@@ -175,8 +176,6 @@ def _projecting(problem: Problem, p: Side, q: Side) -> str:
     e = problem.study.estimate
     if kind_of(e.default_loss).projects:
         return e.default_loss
-    from hpcdp.losses.auto._vectors import projecting_loss  # and all that it takes
-
     return projecting_loss(p, q, np.asarray(e.epsilons))
 
 

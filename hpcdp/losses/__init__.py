@@ -1,4 +1,4 @@
-"""The losses: estimators of L = log(p/q). Importing this imports no numerical library; making a loss does."""
+"""The losses: estimators of L = log(p/q). Importing this imports none of their code; making a loss does."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from hpcdp.losses.kind import LossKind, NamedKind, check_parameters
 from hpcdp.losses.knn.kind import KnnKind, LiteralKnnKind
 from hpcdp.losses.learned.kind import LearnedKind
 from hpcdp.losses.smooth.kind import SmoothKind
+from hpcdp.mechanisms.user_code import import_callable
 
 if TYPE_CHECKING:
     from hpcdp.losses.protocol import Loss
@@ -91,8 +92,6 @@ def _import_code(name: str, parameters: Mapping[str, Any], folder: Path | None) 
     """Import a class that lies in the study's folder, so that the loss finds it."""
     path, key = named_code(name, parameters), kind_of(name).code
     if path is not None and folder is not None and key is not None:
-        from hpcdp.mechanisms.user_code import import_callable
-
         import_callable(path, folder, f"estimate.parameters.{key}")
 
 

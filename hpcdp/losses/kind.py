@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hpcdp._base.messages import explain_each
+from hpcdp.losses._own import make_own, refuse_own
+from hpcdp.mechanisms.user_code import import_callable
 
 if TYPE_CHECKING:
     from hpcdp.losses._own import OwnLoss
@@ -128,9 +130,6 @@ class NamedKind(LossKind):
 
     def make(self, parameters: Any) -> OwnLoss:
         """The loss; StudyError where its class cannot be loaded, ValueError where a parameter is wrong, MechanismError else."""
-        from hpcdp.losses._own import make_own
-        from hpcdp.mechanisms.user_code import import_callable
-
         made = import_callable(self.path, self.folder, "estimate.loss")
         given: dict[str, Any] = parameters.model_dump()
         model = getattr(made, "Parameters", None)
@@ -141,6 +140,4 @@ class NamedKind(LossKind):
 
     def refuse(self, parameters: Any, schema: Schema, train: int) -> None:
         """Make it, and ask it."""
-        from hpcdp.losses._own import refuse_own
-
         refuse_own(self.make(parameters), schema, train)

@@ -16,6 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.losses.frequency import _row_kernels as kernels
+from hpcdp.losses.frequency.distinct import count_distinct, learn_both
+from hpcdp.losses.kde._bandwidth import SMALLEST, Summary
+from hpcdp.losses.kde.kde import Kde, LineModel, PlaneModel
+from hpcdp.losses.kde.parameters import KdeParameters
 from hpcdp.losses.protocol import Counter, Model, Outputs, Side
 
 Floats = NDArray[np.float64]
@@ -65,8 +70,6 @@ def inside(side: Side, within: Within) -> Outputs:
 
 def counter_inside(model: Model, thresholds: Floats, within: Within) -> Counter:
     """A model's counter, of which outputs that lie in C are asked alone."""
-    from hpcdp.losses.kde.kde import LineModel
-
     if within is not None and isinstance(model, LineModel):
         return model.counter(thresholds, *within[0])
     return model.counter(thresholds)
@@ -76,8 +79,6 @@ def is_discrete(sides: Sequence[Side]) -> bool:
     """Whether training outputs are values that come again: no reals, or reals of which most are held more than once."""
     if any(side.dtype.kind != "f" for side in sides):
         return True
-    from hpcdp.losses.frequency.distinct import count_distinct
-
     rows = np.concatenate([side.spread(1 << 12) for side in sides])
     return 2 * count_distinct(rows) < rows.shape[0]
 
@@ -116,8 +117,6 @@ def find_peak(
 
 
 def _discrete(p: Side, q: Side, floor: float, within: Within) -> Peak:
-    from hpcdp.losses.frequency.distinct import learn_both
-
     distinct, *counts = learn_both(p, q)
     values = distinct.values()
     shares = [found / side.draws for found, side in zip(counts, (p, q), strict=True)]
@@ -130,9 +129,6 @@ def _discrete(p: Side, q: Side, floor: float, within: Within) -> Peak:
 def _continuous(
     p: Side, q: Side, floor: float, within: Within, tests: int, rule: str | float, model: Model | None
 ) -> Peak:
-    from hpcdp.losses.kde.kde import Kde, LineModel, PlaneModel
-    from hpcdp.losses.kde.parameters import KdeParameters
-
     if not isinstance(model, LineModel | PlaneModel):
         model = Kde(KdeParameters.model_validate({"bandwidth": rule})).fit(p, q)
     points: Floats
@@ -193,8 +189,6 @@ def second_bandwidths(sides: Sequence[Side], tests: int) -> tuple[float, ...]:
     γ undersmooths, so that the first stage's error in t̂ does not matter (correction of (C4) of the paper): the next hundredth
     above 2ν/(d(1 + ν)(2 + d)) with N = n^(1 + ν), at least 0.06. Asymptotic.
     """
-    from hpcdp.losses.kde._bandwidth import SMALLEST, Summary
-
     rows = [np.asarray(side.outputs, np.float64).reshape(side.size, -1) for side in sides]
     columns, train = rows[0].shape[1], min(side.draws for side in sides)
     growth = max(0.0, math.log(tests) / math.log(max(2, train)) - 1.0)
@@ -222,8 +216,6 @@ def weigh(outputs: Outputs, at: Any, bandwidths: Sequence[float]) -> int:
             return sum(output == wanted for output in outputs)
         if outputs.ndim == 1:
             return int(np.count_nonzero(outputs == np.asarray(at, outputs.dtype)))
-        from hpcdp.losses.frequency import _row_kernels as kernels
-
         return int(kernels.count_equal(outputs, np.asarray(at, outputs.dtype)))
     rows = np.asarray(outputs, np.float64).reshape(outputs.shape[0], -1)
     squares = np.zeros(rows.shape[0])

@@ -10,6 +10,7 @@ family and name it in BUILTINS.
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -51,8 +52,6 @@ def load_builtin(name: str) -> Callable[..., Any]:
 
 def describe_builtins() -> str:
     """Every built-in with its parameters and the first line of its documentation."""
-    import inspect
-
     lines = []
     for name in BUILTINS:
         function = load_builtin(name)

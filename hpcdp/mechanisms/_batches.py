@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln, xlogy
 
 from hpcdp._check import integer, positive, refusal
 
@@ -65,8 +66,6 @@ def enumerate_batches(lengths: tuple[int, ...], batch: int | None, rate: float |
     The probability of a kind is the product of binomial coefficients that the hypergeometric law has, or of binomial
     probabilities with `rate`.
     """
-    from scipy.special import gammaln, xlogy
-
     rows = sum(lengths)
     if len(lengths) > _MOST_NUMBERS:
         return None

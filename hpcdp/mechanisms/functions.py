@@ -18,6 +18,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
+
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms.code_digest import digest_function, modules_of
@@ -120,8 +122,6 @@ _pickling = threading.Lock()
 
 def pickled(objects: Any, own: set[str]) -> bytes:
     """With functions of the user's own modules by value, as they are here; of a module that cannot be, as an import finds it."""
-    import cloudpickle
-
     with _pickling, ExitStack() as after:  # what is by value is a setting of the whole process
         for module in (sys.modules[name] for name in own if name in sys.modules and name != "__main__"):
             if module.__name__ not in cloudpickle.list_registry_pickle_by_value():

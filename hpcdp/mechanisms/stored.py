@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.integers import ACCEPTED, lost_integer
+from hpcdp._base.opening import read_foreign
 from hpcdp._check import without_contents
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_bytes, stream
@@ -145,8 +147,6 @@ def read_outputs(path: Path) -> NDArray[Any]:
         if suffix == ".parquet":
             return _read_parquet(path)
         if (path / "zarr.json").is_file() or (path / ".zarray").is_file():
-            from hpcdp._base.opening import read_foreign
-
             return read_foreign(path)
     except StudyError:
         raise
@@ -156,8 +156,6 @@ def read_outputs(path: Path) -> NDArray[Any]:
 
 
 def _read_csv(path: Path) -> NDArray[Any]:
-    import csv
-
     with path.open(newline="", encoding="utf-8-sig") as handle:
         lines = [line for line in csv.reader(handle) if line]
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_json
+from hpcdp.mechanisms.code_digest import digest_value
 
 
 def is_frame(value: Any) -> bool:
@@ -164,8 +165,6 @@ def _kind_of(frame: Any) -> str:
 
 
 def _encode(frame: Any, values: dict[int, Any], where: str) -> NDArray[np.int64]:
-    from hpcdp.mechanisms.code_digest import digest_value  # what reads stores need not know
-
     levels, dtypes = _levels(frame.index), frame.dtypes.tolist()
     several = [level.dtype for level in levels] if len(levels) > 1 else []
     for number, dtype in enumerate(several):
@@ -216,8 +215,6 @@ def _column_codes(column: Any, values: dict[int, Any], where: str) -> NDArray[np
 
 
 def _value_code(value: Any, values: dict[int, Any], where: str) -> int:
-    from hpcdp.mechanisms.code_digest import digest_value
-
     try:
         code = _code(digest_value(value))
     except StudyError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.notions._anchor_kernels import place_levels
 from hpcdp.notions.bounds import BERGER_BOOS_SHARE, binomial_lower, binomial_upper
 
 Floats = NDArray[np.float64]
@@ -34,8 +35,6 @@ def anchor_level(
     Returns:
         Levels of the same shape and, for each pair and direction, the same sum, up to rounding; 0 of cells that are no anchors.
     """
-    from hpcdp.notions._anchor_kernels import place_levels
-
     shares = np.clip(training_share, 0.0, 1.0)
     unseen = (shares == 0.0).all(axis=-1)  # no training output: what so many may have missed
     shares[..., 0] = np.where(unseen, 1.0 / train[..., 0], shares[..., 0])

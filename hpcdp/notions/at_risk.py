@@ -369,7 +369,7 @@ def _best_of_exact(level0: float) -> float:
 
 
 def _root(function: Callable[[float], float], start: float, stop: float, xtol: float) -> float:
-    from scipy.optimize import brentq  # a quarter of the time that commands take to start
+    from scipy.optimize import brentq
 
     return float(brentq(function, start, stop, xtol=xtol, rtol=1e-14))
 

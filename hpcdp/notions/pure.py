@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from hpcdp._check import binomial_counts, open_unit
+from hpcdp.notions import _joint_kernels as kernels
+from hpcdp.notions._binomial_kernels import upper_limit
 from hpcdp.notions.bounds import _LOSS, BERGER_BOOS_SHARE
 
 Floats = NDArray[np.float64]
@@ -50,9 +52,6 @@ def pure_lower(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, level
 
 
 def _limit(x0: float, n0: float, x1: float, n1: float, level: float) -> float:
-    from hpcdp.notions import _joint_kernels as kernels
-    from hpcdp.notions._binomial_kernels import upper_limit
-
     gamma = BERGER_BOOS_SHARE * level
     target, side = level - gamma, 0.5 * gamma
     b_range = upper_limit(n1 - x1, n1, side)[1], upper_limit(x1, n1, side)[0]

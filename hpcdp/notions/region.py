@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.losses._votes import classes
 from hpcdp.losses.counts import above, below
+from hpcdp.losses.frequency.distinct import tally
 from hpcdp.losses.local import Within, counter_inside, in_region, inside
 from hpcdp.losses.protocol import Counter, Model, Outputs, Side
 from hpcdp.notions.pure import promised_after
@@ -54,8 +56,6 @@ def choose_regions(model: Model, p: Side, q: Side, within: Within, tests: int, l
         tests: how many outputs of each law will be counted.
         level: failure probability of the limit.
     """
-    from hpcdp.losses.frequency.distinct import tally
-
     told = tally(p), tally(q)
     points, found = (
         _of_outputs(model, [inside(side, within) for side in (p, q)], within)
@@ -87,8 +87,6 @@ def _of_outputs(model: Model, sides: Sequence[Outputs], within: Within) -> tuple
 
 def _of_values(model: Model, sides: Sequence[tuple[Outputs, Ints]], within: Within) -> tuple[NDArray[np.float64], Ints]:
     """The same of distinct outputs and how often each is there."""
-    from hpcdp.losses._votes import classes
-
     kept = [in_region(values, within) for values, _ in sides]
     some = [(values[own], counts[own]) for (values, counts), own in zip(sides, kept, strict=True)]
     scores = [model.score(values) if values.shape[0] else np.empty(0) for values, _ in some]

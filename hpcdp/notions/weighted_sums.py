@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import refusal
+from hpcdp.notions import _weighted_kernels as kernels
 from hpcdp.notions.weighted import LARGEST_SHARE
 
 __all__ = ["Cells", "Sums", "Totals", "add_sums", "count_leftover", "estimate_mean", "sum_lower", "sum_upper"]
@@ -121,8 +122,6 @@ def sum_upper(log_weights: ArrayLike, errors: ArrayLike, classes: ArrayLike, cel
 
 
 def _sum(log_weights: ArrayLike, errors: ArrayLike, classes: ArrayLike, cells: Cells, is_upper: bool) -> Sums:
-    from hpcdp.notions import _weighted_kernels as kernels
-
     order = np.argsort(cells.least, kind="stable")
     draws = _draws(log_weights, errors, classes)
     if draws[2].size > kernels.LARGEST_CHUNK:
@@ -145,8 +144,6 @@ def count_leftover(log_weights: ArrayLike, errors: ArrayLike, classes: ArrayLike
     Raises:
         ValueError: an argument is out of its range; a cut-off is infinite.
     """
-    from hpcdp.notions import _weighted_kernels as kernels
-
     if not np.isfinite(cells.cutoffs).all():
         raise refusal("cutoffs", "inf", "finite numbers")
     order = np.argsort(cells.least, kind="stable")

@@ -9,9 +9,11 @@ import numpy as np
 
 from hpcdp._base.rounding import at_most, duration
 from hpcdp.analytic._curve import DIRECTIONS
+from hpcdp.notions.weighted import leftover_draws, split_level
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index, first_of
 from hpcdp.planning.tape import PARTS, WEIGHING, Choice, known_choice, last_of, tested_pairs
+from hpcdp.study.claims import parse_claim
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import Problem
 
@@ -102,8 +104,7 @@ def _before(problem: Problem, costs: Costs, workers: int, pairs: int) -> Words:
 
 def _certificate(problem: Problem, costs: Costs, workers: int, pairs: int) -> str:
     """What a certificate of the target takes, as far as it and a claim tell. Heuristic: δ is taken to be so."""
-    from hpcdp.notions.tape import KEPT_BACK, LOOK  # these load SciPy, which a look at a store need not
-    from hpcdp.notions.weighted import leftover_draws, split_level
+    from hpcdp.notions.tape import KEPT_BACK, LOOK
 
     e = problem.study.estimate
     aim, unasked = _aim(problem), ""
@@ -134,8 +135,6 @@ def _aim(problem: Problem) -> tuple[float, float, str] | None:
     if target is not None and target.epsilon is not None:
         epsilon = target.epsilon
     if study.study.claim is not None:
-        from hpcdp.study.claims import parse_claim  # it loads the exact curves, which small runs need not
-
         claim = parse_claim(study.study.claim, study.folder)
         curve = np.asarray(claim.implied(np.asarray(e.epsilons)))
         if target is not None and target.delta is not None:

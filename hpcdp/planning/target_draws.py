@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcdp.study.claims import parse_claim
 from hpcdp.study.estimate import Target
 from hpcdp.study.file import Study
 
@@ -41,8 +42,6 @@ def foresee(study: Study) -> tuple[str, float] | None:
     target = study.estimate.target
     assert target is not None
     if study.study.claim is not None:
-        from hpcdp.study.claims import parse_claim  # it loads the exact curves, which small runs need not
-
         claim, epsilons = parse_claim(study.study.claim, study.folder), np.asarray(study.estimate.epsilons)
         epsilon = target.epsilon
         if epsilon is None:

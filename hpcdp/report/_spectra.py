@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.colors import to_rgb
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from hpcdp.notions.implied import outline
@@ -171,10 +174,6 @@ def mark_edge(axis: Any, places: Floats, colour: Any, label: str | None = None, 
 
 def _shared(axis: Any, results: list[Result], colour: Any, certified: str) -> list[Any]:
     """Entries of the legend for what all results of a picture share."""
-    from matplotlib.colors import to_rgb
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     marked = {line.get_gid() for line in axis.get_lines() if is_seen(axis, line)}
     open_mark: dict[str, Any] = {"color": colour, "linestyle": "none", "markerfacecolor": "none"}
     found: list[Any] = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import matplotlib
 import numpy as np
 
 EXACT, CERTIFIED, CLAIM, BOX = "#000000", "#1f5aa6", "#d9822b", "#f3d55b"
@@ -25,6 +26,4 @@ _LIGHTEST = 0.8  # of the colour map; beyond, lines fade into the paper
 
 def shades(count: int) -> list[Any]:
     """So many colours from dark to light, evenly spaced in lightness (cividis, made for all kinds of colour vision)."""
-    import matplotlib
-
     return list(matplotlib.colormaps["cividis"](np.linspace(0.0, _LIGHTEST, count)))

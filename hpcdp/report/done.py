@@ -35,7 +35,7 @@ def _audits(layout: Layout, problem: Problem) -> list[str]:
     """What sequential audits have found."""
     if not record_names(layout, "rounds"):
         return []
-    from hpcdp.results.sequential import stored_audits  # it loads kernels
+    from hpcdp.results.sequential import stored_audits
 
     return [
         f"  audited        {audit.claim}: {audit.verdict}, after {audit.looks[-1].samples:,} samples per database"

@@ -7,6 +7,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.lines import Line2D
 
 from hpcdp._base.asked import option
 from hpcdp._base.given import path_of
@@ -14,11 +15,14 @@ from hpcdp._base.rounding import percent
 from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
 from hpcdp.notions._draw import write_figure
+from hpcdp.notions._figure import Figure
 from hpcdp.report._spectra import CERTIFIED_WORDS, SHADE, Floats, draw_legend, draw_spectrum, finish, is_seen, span
 from hpcdp.report._tape_spectra import CERTIFIED_WORDS as TAPE_WORDS
 from hpcdp.report._tape_spectra import draw_tape
 from hpcdp.report.colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
 from hpcdp.report.exposed import find_exposure, pair_words
+from hpcdp.report.plots_at_risk import draw_sensitivities
+from hpcdp.report.plots_pure import draw_limits
 from hpcdp.report.table import claim_of, marked_lines
 from hpcdp.results.exact import exact_curve, exact_of
 from hpcdp.results.result import Result
@@ -39,16 +43,10 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
 
     log: δ on a logarithmic axis; None: of a study with a target, a time or a random tape, which is about small δ.
     """
-    from hpcdp.notions._figure import Figure
-
     check_path(path)
     if result.study.at_risk is not None:
-        from hpcdp.report.plots_at_risk import draw_sensitivities
-
         return save(draw_sensitivities(result), path, result.code_warnings)
     if not result.study.counts_levels:
-        from hpcdp.report.plots_pure import draw_limits
-
         return save(draw_limits(result), path, result.code_warnings)
     points = result.tradeoff()
     figure = Figure(figsize=(13 if points else 7.5, 5.2), layout="constrained")
@@ -100,8 +98,6 @@ def draw_comparison(comparison: Comparison, path: str | Path | None = None, log:
 
     With a path (.png or .svg), write it. Returns the matplotlib Figure.
     """
-    from hpcdp.notions._figure import Figure
-
     check_path(path)
     figure = Figure(figsize=(7.5, 5.2), layout="constrained")
     axis = figure.subplots()
@@ -143,10 +139,6 @@ def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
     Bayes classifier), a colour for each ε. Where samples teach and test, all of them are counted as test samples. With a path
     (.png or .svg), write it. Returns the matplotlib Figure.
     """
-    from matplotlib.lines import Line2D
-
-    from hpcdp.notions._figure import Figure
-
     check_path(path)
     figure = Figure(figsize=(7.5, 5.2), layout="constrained")
     axis = figure.subplots()

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.patches import Rectangle
 
 from hpcdp._base.rounding import at_least, at_most, percent
+from hpcdp.notions._figure import Figure
 from hpcdp.report._spectra import draw_legend, mark_edge
 from hpcdp.report.colours import BOX, CERTIFIED, CLAIM, EXACT, QUIET
 from hpcdp.report.exposed import pair_words
@@ -26,10 +28,6 @@ def draw_audit(audit: Audit, path: str | Path | None = None, upright: bool = Fal
 
     With a path (.png or .svg), write it. upright: one panel above the other. Returns the matplotlib Figure.
     """
-    from matplotlib.patches import Rectangle
-
-    from hpcdp.notions._figure import Figure
-
     check_path(path)
     figure = Figure(figsize=(4.9, 8.6) if upright else (13, 5.4), layout="constrained")
     whole, near = figure.subplots(*((2, 1) if upright else (1, 2)))
@@ -58,8 +56,6 @@ def draw_audit(audit: Audit, path: str | Path | None = None, upright: bool = Fal
 
 def draw_sequential(audit: SequentialAudit, path: str | Path | None = None) -> Any:
     """Draw the evidence against the claim after each batch; with a path (.png or .svg), write it. Returns the Figure."""
-    from hpcdp.notions._figure import Figure
-
     check_path(path)
     figure = Figure(figsize=(7.5, 5.2), layout="constrained")
     axis = figure.subplots()
@@ -88,8 +84,6 @@ def draw_sequential(audit: SequentialAudit, path: str | Path | None = None) -> A
 
 
 def _draw_curves(axis: Any, audit: Audit, centre: tuple[float, ...], corner: tuple[float, ...]) -> None:
-    from matplotlib.patches import Rectangle
-
     result, box = audit.result, audit.worst
     sizes = np.unique(np.concatenate([np.linspace(0.0, 1.0, 1001), np.geomspace(1e-6, 1.0, 400)]))
     axis.plot([0, 1], [1, 0], color=QUIET, linewidth=0.8, linestyle=":", label="perfect privacy")

@@ -9,8 +9,10 @@ import numpy as np
 from hpcdp.analytic.densities import exact_log_density
 from hpcdp.errors import StudyError
 from hpcdp.losses import foreign_code, make_loss, validate_parameters
+from hpcdp.losses.kde.kde import Kde, LineModel
 from hpcdp.losses.local import as_json, in_region, is_discrete
 from hpcdp.losses.protocol import Side
+from hpcdp.notions._figure import Figure
 from hpcdp.report.histogram import assumed
 from hpcdp.results.result import Result
 from hpcdp.results.ways import Records
@@ -24,8 +26,6 @@ _MOST_PAIRS = 60
 
 def draw_limits(result: Result) -> Any:
     """Certified limits and published figures of the pairs that were tested. Returns the matplotlib figure."""
-    from hpcdp.notions._figure import Figure
-
     found = result.pure
     entries = [] if found is None else found["rows"] or [found]
     if len(entries) > _MOST_PAIRS:  # names of more could not be read
@@ -72,8 +72,6 @@ def draw_loss(result: Result) -> Any:
     Raises:
         StudyError: the study has no [pure], training samples are not kept, or outputs have several real columns.
     """
-    from hpcdp.notions._figure import Figure
-
     found, pure, e = result.pure, result.study.pure, result.study.estimate
     if pure is None or found is None or found["published"] is None:
         raise StudyError(
@@ -155,8 +153,6 @@ def _frequencies(sides: list[Side], at: Any) -> tuple[Any, list[Any], int]:
 
 
 def _kernels(sides: list[Side], within: Any, parameters: Any) -> tuple[Any, list[Any]]:
-    from hpcdp.losses.kde.kde import Kde, LineModel
-
     model = (Kde() if parameters is None else Kde(parameters)).fit(*sides)
     assert isinstance(model, LineModel)
     both = np.concatenate([side.outputs for side in sides])

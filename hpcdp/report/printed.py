@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcdp.report import at_risk, audit, histogram, pure, verdict
+from hpcdp.report.sequential import stand_alone, stored_lines
 from hpcdp.report.table import table
 from hpcdp.results.audit import Audit
 from hpcdp.results.result import Result
@@ -18,8 +19,6 @@ def text(result: Result) -> str:
         return at_risk.table(result)
     audits = ""
     if result.has_looks:
-        from hpcdp.report.sequential import stand_alone, stored_lines  # it loads kernels
-
         audits = "\n".join(stored_lines(result))
         if stand_alone(result.sequential_audits, result):
             return audits

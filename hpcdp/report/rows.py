@@ -20,6 +20,8 @@ from hpcdp.report.table import changed_lines, grid
 from hpcdp.report.tape import basis_lines, raced_lines
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
+from hpcdp.store.root import latest_version, open_layout
+from hpcdp.study.stored import stored_databases
 
 _SHOWN = 30  # rows that a table lists
 
@@ -209,9 +211,6 @@ def held_rows(result: Result) -> list[dict[str, Any]]:
 
 def _contents(result: Result) -> list[NDArray[Any]]:
     """The databases of a result, from its store; StudyError where it holds codes of DataFrames alone."""
-    from hpcdp.store.root import latest_version, open_layout
-    from hpcdp.study.stored import stored_databases
-
     if result.study.framed:
         raise StudyError(
             f"{option('show_rows', True)}: of arrays; a store holds codes of DataFrames, which do not tell what is in their rows"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,6 +19,7 @@ from hpcdp.planning.accuracy import state_lines
 from hpcdp.report import tape
 from hpcdp.report.exposed import exposed_lines, pair_words
 from hpcdp.results.result import Result
+from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
 from hpcdp.study.reuse import FOLDS
 
@@ -31,8 +35,6 @@ def claim_of(result: Result) -> Claim | None:
     text = result.study.study.claim
     if text is None:
         return None
-    from hpcdp.study.claims import parse_claim  # it loads the exact curves, which small runs need not
-
     return parse_claim(text, result.study.folder)
 
 
@@ -294,10 +296,6 @@ def _count_names(result: Result) -> list[str]:
 
 def csv_text(result: Result) -> str:
     """All cells as CSV, one line a cell; where its pair comes from at the end, rows apart by spaces."""
-    import csv
-    import io
-    import json
-
     cells = result.cells()
     told = [*(result.way.told(result.arrays, (0, 0, 0)) if result["delta"].size else {})]
     counts = [*result.way.flat({name: cells[0][name] for name in told})] if cells else _count_names(result)

@@ -13,6 +13,7 @@ import numpy as np
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.report.exposed import exposed_lines, pair_words
+from hpcdp.report.histogram import NO_ATOMS, assumed
 from hpcdp.report.table import changed_lines, estimate, grid, limit_lines, marked_lines, trust_lines, warning_lines
 from hpcdp.report.tape import basis_lines, rests_on
 from hpcdp.results.decision import CONSISTENT, VIOLATION
@@ -129,8 +130,6 @@ def _pure(verdict: Verdict) -> list[str]:
     ]
     upper = (verdict.result.pure or {}).get("upper") if is_binned else None
     if upper is not None and upper <= found.claimed:
-        from hpcdp.report.histogram import NO_ATOMS, assumed
-
         where = "this domain" if found.pair < 0 else "these pairs"
         ceiling, rest = at_most(upper, ".5f"), assumed(verdict.result)
         lines.append(

@@ -23,6 +23,7 @@ from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.result import Result
 from hpcdp.results.shown import Shown
 from hpcdp.store.again import resume_command
+from hpcdp.study.claims import as_claim
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -142,8 +143,6 @@ def audit(result: Result, claim: Claim | str, orientation: Orientation = "both",
         StudyError: the result is incomplete, its samples taught and tested, it has no η, comes from other counts than those
             of one L̂, or was derived before there were audits; or the text is no claim.
     """
-    from hpcdp.study.claims import as_claim  # it loads the exact curves, which small runs need not
-
     refuse_unknown(orientation, limits)
     claim = as_claim(claim)
     if result.way.pools:

@@ -21,6 +21,7 @@ from hpcdp.notions.resolution import Entries, largest_upper
 from hpcdp.notions.spectrum import LowerBounds, by_direction, exceedances, lower_bounds, make_cells, told_pairs
 from hpcdp.notions.tradeoff import make_tradeoff
 from hpcdp.planning.index import Index, Span, first_of
+from hpcdp.planning.targets import target_column
 from hpcdp.results.cells import counted_cells, maximum_of, points_of
 from hpcdp.results.variational import pairs_of_one_loss, variational_arrays
 from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records, fewest
@@ -175,8 +176,6 @@ def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run
     if certify is None:
         level = share_level(ranked, ranked.shape, 1.0 - confidence, error=error)
         if target is not None and not np.isnan(share).any():  # half is for what the sizes are for
-            from hpcdp.planning.targets import target_column  # what reads complete results need not know
-
             aimed = np.arange(epsilons.size) == target_column(target, epsilons, share)
             level = 0.5 * (level + share_level(ranked, ranked.shape, 1.0 - confidence, aimed, error))
         level = anchor_level(level, share, test, epsilons, seen)

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hpcdp.study.databases import Pair
+from hpcdp.analytic import exact
+from hpcdp.results.exported import Exported
+from hpcdp.store.root import latest_version
+from hpcdp.study.databases import Pair, enumerate_pairs
 from hpcdp.study.distributions import Conditional
 from hpcdp.study.file import Study
+from hpcdp.study.stored import stored_databases
 
 if TYPE_CHECKING:
     from hpcdp.analytic import Curve
@@ -28,8 +32,6 @@ def exact_spectrum(
 
     seconds: after which it is given up, None.
     """
-    from hpcdp.analytic import exact
-
     call = study.mechanism.call
     if not isinstance(call, str):
         return None  # of a program nothing is known
@@ -53,8 +55,6 @@ def exact_of(result: Result, epsilon: ArrayLike, seconds: float = _MOST_SECONDS)
 
 def exact_curve(result: Result, pair: int) -> Curve | None:
     """The exact curves of one pair of a result; None where there is no closed form."""
-    from hpcdp.analytic import exact
-
     pairs, call = _stored_pairs(result), result.study.mechanism.call
     if pairs is None or not isinstance(call, str):
         return None
@@ -67,11 +67,6 @@ def exact_curve(result: Result, pair: int) -> Curve | None:
 @lru_cache(maxsize=1)
 def _stored_pairs(result: Result) -> list[Pair] | None:
     """Pairs of a result; those of the last one are kept, because neighbours are told apart by the bytes of all."""
-    from hpcdp.results.exported import Exported
-    from hpcdp.store.root import latest_version
-    from hpcdp.study.databases import enumerate_pairs
-    from hpcdp.study.stored import stored_databases
-
     if result.study.pairs.distributional is not None or isinstance(result, Exported):
         return None
     layout = result.layout

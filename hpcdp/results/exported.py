@@ -17,6 +17,7 @@ from hpcdp._base.given import path_of
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.results.result import Result
 from hpcdp.results.result import load_result as load_store
+from hpcdp.results.sequential import SequentialAudit
 from hpcdp.store.layout import EXPORTED, Layout
 from hpcdp.store.records import foreign
 from hpcdp.store.results import Arrays, refuse_misshapen
@@ -56,8 +57,6 @@ class Exported(Result):
     @cached_property
     def sequential_audits(self) -> list[SequentialAudit]:
         """As they were when the copy was made; those of an earlier hpcdp hold none."""
-        from hpcdp.results.sequential import SequentialAudit  # it loads kernels
-
         with foreign(self.address):
             return [SequentialAudit.from_copy(self.study, body) for body in self.head.get("sequential_audits", [])]
 

@@ -17,9 +17,16 @@ from hpcdp._base.rounding import at_most
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
 from hpcdp.planning.accuracy import Statement, dimension, state_accuracy
+from hpcdp.planning.index import read_index
+from hpcdp.planning.ways import all_done
+from hpcdp.results.assemble import assemble, pair_entries
+from hpcdp.results.at_risk import describe_risk
 from hpcdp.results.epsilon_at import Level, level_at
+from hpcdp.results.histogram import describe_interval
+from hpcdp.results.pure import describe_pure
 from hpcdp.results.renyi import RenyiLevel, ZcdpLevel, renyi_levels, zcdp_level
 from hpcdp.results.resolution import Resolution, find_resolution
+from hpcdp.results.sequential import stored_audits
 from hpcdp.results.shown import Shown
 from hpcdp.results.ways import Derived, Records, derived
 from hpcdp.store.layout import Layout
@@ -30,6 +37,7 @@ from hpcdp.study.file import Study
 from hpcdp.study.pair_words import LEFT_OUT
 from hpcdp.study.reuse import FOLDS
 from hpcdp.study.stored import changed_code, changed_words, history, stored_study
+from hpcdp.study.versions import read_problem
 from hpcdp.study.ways import way_of
 
 if TYPE_CHECKING:
@@ -245,13 +253,9 @@ class Result(Shown):
         None of a study without [pure] and without a loss that bounds pure ε, and while no pair has all its counts.
         """
         if "bin_counts" in self.arrays:
-            from hpcdp.results.histogram import describe_interval
-
             return describe_interval(self.study, self.arrays, self.pairs_told)
         if "pure_certified" not in self.arrays:
             return None
-        from hpcdp.results.pure import describe_pure
-
         records = Records(self.store)
         return describe_pure(records.problem, records.index, self.arrays, self.pairs_told)
 
@@ -261,8 +265,6 @@ class Result(Shown):
 
         Empty of other studies, and while pairs are missing.
         """
-        from hpcdp.results.at_risk import describe_risk
-
         return describe_risk(self.study.at_risk, self.arrays) if self.study.at_risk is not None else []
 
     @property
@@ -275,8 +277,6 @@ class Result(Shown):
         """The sequential audits of its store that have looked, in the order of their claims; each is a family of its own."""
         if not self.has_looks:
             return []
-        from hpcdp.results.sequential import stored_audits  # it loads kernels
-
         with foreign(self.store):
             return stored_audits(self.layout, self.study)
 
@@ -381,11 +381,6 @@ def load_result(store: str | Path) -> Result:
 
     The store may be anyone's: nothing in it is run, and StoreError or StudyError says what cannot be read.
     """
-    from hpcdp.planning.index import read_index
-    from hpcdp.planning.ways import all_done
-    from hpcdp.results.assemble import assemble
-    from hpcdp.study.versions import read_problem
-
     with foreign(store):
         layout, version = open_latest(store)
         problem, index = read_problem(layout, version), read_index(layout)
@@ -394,8 +389,6 @@ def load_result(store: str | Path) -> Result:
 
 def make_result(layout: Layout, version: int, problem: Problem, arrays: Arrays, complete: bool) -> Result:
     """The result of one version of a store's study. arrays: what `assemble` makes of its records."""
-    from hpcdp.results.assemble import pair_entries
-
     study, versions = stored_study(layout, version), history(layout)
     earlier = [words for words in dict.fromkeys(versions) if words != versions[-1]]
     columns, changed = dimension(problem.schema), changed_code(layout, study)

@@ -19,6 +19,7 @@ from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.renyi import INTEGRAL
 from hpcdp.results.result import Result
 from hpcdp.results.shown import Shown
+from hpcdp.study.claims import as_claim
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -209,8 +210,6 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
     Raises:
         StudyError: the text is no claim, or cells are needed and the study counts none.
     """
-    from hpcdp.study.claims import as_claim  # it loads the exact curves, which small runs need not
-
     if not isinstance(result, Result):
         raise wrong("result", result, "a Result, such as that of hpcdp.run or hpcdp.load_result")
     claim = as_claim(claim)

@@ -20,6 +20,7 @@ from hpcdp.store.layout import Layout
 from hpcdp.store.results import Arrays
 from hpcdp.store.root import latest_version
 from hpcdp.study.estimate import Estimate
+from hpcdp.study.versions import read_problem
 from hpcdp.study.ways import Way
 
 if TYPE_CHECKING:
@@ -56,8 +57,6 @@ class Records:
     @cached_property
     def problem(self) -> Problem:
         """The problem that the store holds."""
-        from hpcdp.study.versions import read_problem  # a store's texts are read without what draws
-
         layout = Layout(self.store)
         return read_problem(layout, latest_version(layout))
 

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms.pair_draws import PairDraws, bind_population, bind_query
 from hpcdp.mechanisms.user_code import import_callable, source_digest
+from hpcdp.notions.at_risk import order_statistic
 from hpcdp.study.section import Key, Section, one_of_types
 
 _MOST = 10**9  # pairs: their sensitivities are sorted in memory
@@ -70,8 +71,6 @@ class AtRisk(Section):
 
     @model_validator(mode="after")
     def _values(self) -> Self:
-        from hpcdp.notions.at_risk import order_statistic
-
         if ":" not in self.query:
             raise ValueError(f'query: "package.module:callable"; given: {self.query!r}')
         try:

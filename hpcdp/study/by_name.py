@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcdp.errors import StudyError
+from hpcdp.mechanisms.functions import import_path, name_of
 
 _NAMED = (
     "pairs.given.call",
@@ -32,8 +33,6 @@ def with_names(value: Any, folder: Path, key: str = "") -> Any:
         return [with_names(one, folder, key) for one in value]
     if key not in _NAMED or not callable(value):
         return value
-    from hpcdp.mechanisms.functions import import_path, name_of  # what reads stores need not know
-
     found = import_path(value, folder)
     if found is None:
         raise StudyError(

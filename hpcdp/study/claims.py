@@ -34,6 +34,9 @@ from hpcdp.notions.curve import TradeOffCurve
 from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.notions.tensor import Bound, tensor
 from hpcdp.store.again import resume_command
+from hpcdp.store.records import foreign
+from hpcdp.store.results import read_results
+from hpcdp.store.root import latest_version, open_layout
 
 FORMS = {
     "laplace": "laplace(epsilon=...)",
@@ -381,10 +384,6 @@ def _point(path: Path, number: int, row: list[str]) -> tuple[float, float]:
 
 
 def _read_store(path: Path) -> SpectrumPoints:
-    from hpcdp.store.records import foreign
-    from hpcdp.store.results import read_results
-    from hpcdp.store.root import latest_version, open_layout
-
     try:
         is_there = path.exists()
     except OSError as error:  # such as a name that is too long

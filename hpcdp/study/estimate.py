@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from hpcdp.losses import LOSSES, kind_of, validate_parameters
 from hpcdp.losses.counts import audit_etas
 from hpcdp.notions.orders import LARGEST_ORDER, ORDER
+from hpcdp.study.reuse import FEWEST, least_learned
 from hpcdp.study.section import (
     DURATION,
     NULL,
@@ -46,8 +48,6 @@ def _losses(value: Any) -> Any:
         return value
     if isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value):
         return tuple(value)
-    from hpcdp.losses import LOSSES
-
     several = "a list of several of them" + "".join(f" without {n}" for n, kind in LOSSES.items() if kind.otherwise)
     accepted = f'{" | ".join(LOSSES)}, or {several}, or "package.module:Class"'
     raise ValueError(f"{accepted}; given: {value!r}")
@@ -178,8 +178,6 @@ class Estimate(Section):
     @model_validator(mode="after")
     def _sizes_of_the_loss(self) -> Self:
         """Of a study that names neither; the keys are not counted as given, so that another loss in its place has its own."""
-        from hpcdp.losses import kind_of
-
         sizes = kind_of(self.default_loss).sizes
         if sizes is not None and not {"train", "test"} & self.model_fields_set:
             self.__dict__.update(train=sizes[0], test=sizes[1])
@@ -187,8 +185,6 @@ class Estimate(Section):
 
     @model_validator(mode="after")
     def _values(self) -> Self:
-        from hpcdp.losses import kind_of, validate_parameters
-
         if self.epsilons and self.epsilons[0] < 0:
             raise ValueError(f"epsilons: at least 0; given: {self.epsilons[0]}")
         if self.epsilons and self.epsilons[-1] > _MOST_EPSILON:
@@ -254,8 +250,6 @@ class Estimate(Section):
 
     def _check_tape(self) -> None:
         """Of cells by ε, whose draws come from proposals: nothing else is read off them."""
-        from hpcdp.losses import kind_of
-
         if not self.tape:
             return
         given = [key for key in ("etas", "renyi", "refine", "validation", "time") if getattr(self, key)]
@@ -283,8 +277,6 @@ class Estimate(Section):
 
     def _check_certify(self) -> None:
         """Of cells that are counted once with one L̂."""
-        from hpcdp.losses import kind_of
-
         if self.certify is None:
             return
         strange = [f"{epsilon:g}" for epsilon in self.certify if epsilon not in self.epsilons]
@@ -300,8 +292,6 @@ class Estimate(Section):
 
     def _check_interval(self) -> None:
         """What belongs to losses whose way has an interval of pure ε, and what does not."""
-        from hpcdp.losses import LOSSES, kind_of
-
         if not kind_of(self.default_loss).bounds_pure:
             if self.precision is not None:
                 accepted = " | ".join(name for name, kind in LOSSES.items() if kind.bounds_pure)
@@ -328,8 +318,6 @@ class Estimate(Section):
         return None if self.target is None else self.target.precision
 
     def _check_losses(self, losses: tuple[str, ...]) -> None:
-        from hpcdp.losses import kind_of, validate_parameters
-
         if len(losses) > 1 and any(kind_of(name).way for name in losses):
             raise ValueError(f"loss: several are without literal-knn and histogram; given: {list(losses)}")
         for name in losses[1:]:
@@ -347,9 +335,6 @@ class Estimate(Section):
             )
 
     def _check_reuse(self, parameters: Any) -> None:
-        from hpcdp.losses import kind_of
-        from hpcdp.study.reuse import FEWEST, least_learned
-
         with_it = [key for key in ("etas", "renyi", "refine", "target", "time") if getattr(self, key)]
         with_it += [f"loss = {list(self.loss)}"] if self.other_losses else []
         with_it += [f"loss = {self.default_loss}"] if kind_of(self.default_loss).way else []

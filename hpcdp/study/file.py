@@ -25,6 +25,9 @@ from hpcdp._base.places import place_of
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses import LOSSES, kind_of
+from hpcdp.mechanisms import READERS
+from hpcdp.mechanisms import STORED as STORED_SAMPLES
+from hpcdp.mechanisms.functions import import_path
 from hpcdp.mechanisms.tabular import Frames
 from hpcdp.study.at_risk import AtRisk, sections_of
 from hpcdp.study.by_name import with_names
@@ -104,8 +107,6 @@ class Study(Section):
     @model_validator(mode="after")
     def _drawn_from_proposals(self) -> Self:
         """A random tape is the noise of a mechanism that takes it all from rng, in this process, on databases that are given."""
-        from hpcdp.mechanisms import READERS
-
         section, given = self.mechanism, ""
         if not self.estimate.tape:
             return self
@@ -195,8 +196,6 @@ class Study(Section):
     @model_validator(mode="after")
     def _stream_otherwise(self) -> Self:
         """What draws nothing, or has generators of its own, has no stream of hpcdp's own; stores then name none."""
-        from hpcdp.mechanisms import READERS
-
         call = self.mechanism.call
         if "stream" not in self.study.model_fields_set and (isinstance(call, ProgramCall) or call in READERS):
             header = self.study.model_copy()
@@ -215,8 +214,6 @@ class Study(Section):
     @property
     def is_drawn_for_cells(self) -> bool:
         """Whether training outputs are fresh draws, and all that they teach is where to count."""
-        from hpcdp.mechanisms import READERS
-
         e = self.estimate
         is_drawn = self.mechanism.call not in READERS and self.mechanism.reproducible
         return is_drawn and e.reuse is False and not (e.refine or e.has_budget) and self.pure is None
@@ -234,10 +231,8 @@ class Study(Section):
     @model_validator(mode="after")
     def _reused_from_the_store(self) -> Self:
         """Samples that are reused are read again and again; stored files hold them already."""
-        from hpcdp.mechanisms import STORED
-
         e = self.estimate
-        if e.reuse is not False and e.keep != "all" and self.mechanism.call != STORED:
+        if e.reuse is not False and e.keep != "all" and self.mechanism.call != STORED_SAMPLES:
             raise ValueError(
                 f'estimate.keep: with reuse only "all", but for mechanism.call = "stored"; given: {e.keep!r}'
             )
@@ -283,8 +278,6 @@ class Study(Section):
         mechanism = data.get("mechanism")
         function = mechanism.get("call") if isinstance(mechanism, Mapping) else None
         if isinstance(mechanism, Mapping) and callable(function):
-            from hpcdp.mechanisms.functions import import_path  # what reads stores need not know
-
             call = import_path(function, place) or FunctionCall.of(function)
             data = {**data, "mechanism": {**mechanism, "call": call}}
         try:

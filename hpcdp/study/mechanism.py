@@ -8,6 +8,9 @@ from typing import Annotated, Any, Self
 from pydantic import Discriminator, Field, PrivateAttr, Tag, model_validator
 
 from hpcdp.errors import StudyError
+from hpcdp.mechanisms import READERS
+from hpcdp.mechanisms.code_digest import digest_function
+from hpcdp.mechanisms.functions import name_of, unsendable
 from hpcdp.study.section import Key, Seconds, Section
 
 
@@ -28,9 +31,6 @@ class FunctionCall(Section):
     @classmethod
     def of(cls, function: Callable[..., Any]) -> FunctionCall:
         """What is kept of a function; StudyError where it cannot be sent to another process, as what has no digest cannot."""
-        from hpcdp.mechanisms.code_digest import digest_function  # what reads stores need not know
-        from hpcdp.mechanisms.functions import name_of, unsendable
-
         name = name_of(function)
         try:
             return cls(function=name, digest=digest_function(function))
@@ -98,14 +98,10 @@ class MechanismSection(Section):
             return {}
         if isinstance(self.call, FunctionCall):
             return {self.call.digest: self._function}
-        from hpcdp.mechanisms.code_digest import digest_function
-
         return {str(self.call): digest_function(self._function, code_alone=True)}
 
     @model_validator(mode="after")
     def _one_timeout(self) -> Self:
-        from hpcdp.mechanisms import READERS
-
         if self.timeout is not None and isinstance(self.call, ProgramCall):
             raise ValueError(
                 f"timeout: a program has its own, mechanism.call.timeout; given: {self.timeout:g}; accepted: "

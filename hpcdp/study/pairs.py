@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag, mo
 
 from hpcdp.errors import StudyError
 from hpcdp.keys import canonical_json
+from hpcdp.mechanisms.code_digest import digest_value
 from hpcdp.mechanisms.tabular import is_frame, row_codes
 from hpcdp.study.section import Key, Rows, Section
 
@@ -38,8 +39,6 @@ class Framed(_Given):
     @classmethod
     def of(cls, frame: Any) -> Framed:
         """What is said of a DataFrame, which is kept beside it."""
-        from hpcdp.mechanisms.code_digest import digest_value  # what reads stores need not know
-
         digest = "0" * 32  # of what `Frames.of` refuses, which names the column
         with suppress(StudyError):
             digest = digest_value(frame)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hpcdp.notions.crossfit import folds
+from hpcdp.notions.prequential import blocks
+
 FOLDS = 5
 """Folds of the pool, and of the first block, for what is cross-fitted."""
 
@@ -53,9 +56,6 @@ class Cut:
     @classmethod
     def of(cls, total: int) -> Cut:
         """The cut of `total` samples per database, 50 or more."""
-        from hpcdp.notions.crossfit import folds  # these load compiled kernels
-        from hpcdp.notions.prequential import blocks
-
         cut = blocks(total, first_block(total))
         found = [Part(f"fold {number}", (step,)) for number, step in enumerate(_crossed(folds(total, FOLDS)))]
         found.append(Part("practice", tuple(_crossed(folds(cut[0].stop, FOLDS)))))

@@ -226,7 +226,7 @@ class Sampler:
         """The random stream of one chunk of one stage of a key; stage None is for trial draws."""
         if self.stream == "numpy":
             return np.random.Generator(PCG64(sequence(self.seed, key, stage, chunk)))
-        from hpcdp.mechanisms.streams import Stream  # it loads kernels
+        from hpcdp.mechanisms.streams import Stream
 
         return Stream(sequence(self.seed, key, stage, chunk))
 

@@ -24,6 +24,7 @@ from hpcdp.mechanisms._program import ProgramMechanism
 from hpcdp.mechanisms.outputs import Outputs, Schema, schema_of, widest
 from hpcdp.mechanisms.pair_draws import PairDraws
 from hpcdp.mechanisms.stored import StoredSamples
+from hpcdp.mechanisms.tape.proposal import Proposal
 from hpcdp.study._timing import Timing, time_draws
 from hpcdp.study.databases import Input
 from hpcdp.study.distributions import Conditional
@@ -301,8 +302,6 @@ def _time(tried: Sequence[tuple[Sampler, Input]], size: int) -> Timing:
 
 def _time_tape(sampler: Sampler, first: Input, schema: Schema, size: int) -> Timing:
     """What plain draws on random tapes cost: by rows, and what a call for each costs besides; of calls alone, where rows fail."""
-    from hpcdp.mechanisms.tape.proposal import Proposal
-
     key, most = sampler.key(first), _TAPE_SIZE if size == TRIAL_SIZE else size
     plain = {"proposal": Proposal.plain(), "is_plain": True}
 

@@ -14,7 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.losses.auto._line import AutoLine, has_few_values
+from hpcdp.losses.auto._vectors import AutoVectors, ChosenCounter
 from hpcdp.losses.auto.parameters import AutoParameters
+from hpcdp.losses.frequency.frequency import Frequency
 from hpcdp.losses.knn.knn import Knn
 from hpcdp.losses.protocol import Counter, Model, Side
 
@@ -34,18 +37,11 @@ class Auto:
         if p.dtype == object or not (p.size and q.size):
             return Knn().fit(p, q)
         if p.outputs.ndim == 2 and p.outputs.shape[1] > 1:
-            from hpcdp.losses.auto._vectors import AutoVectors  # and all that it takes
-
             return AutoVectors(p, q)
-        from hpcdp.losses.auto._line import AutoLine, has_few_values
-        from hpcdp.losses.frequency.frequency import Frequency
-
         return Frequency().fit(p, q) if has_few_values(p, q) else AutoLine.of(p, q)
 
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: NDArray[np.float64]) -> Counter:
         """The counter whose `state` this is."""
-        from hpcdp.losses.auto._vectors import ChosenCounter
-
         return (
             ChosenCounter.restore(state, thresholds) if ChosenCounter.is_of(state) else Knn().restore(state, thresholds)
         )

@@ -14,7 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.losses.frequency.frequency import FrequencyCounter
 from hpcdp.losses.knn._steps import StepModel
+from hpcdp.losses.knn._vectors import Learner
 from hpcdp.losses.knn.parameters import KnnParameters, choose_k
 from hpcdp.losses.line.step import StepCounter
 from hpcdp.losses.protocol import Counter, Model, Side
@@ -51,14 +53,10 @@ class Knn:
         is_column = p.dtype != object and (p.outputs.ndim == 1 or p.outputs.shape[1] == 1)
         if is_column and self.parameters.metric != "hamming":
             return StepModel(p.ascending, q.ascending, k, p.draws, q.draws)
-        from hpcdp.losses.knn._vectors import Learner  # and all that it takes: a tenth of a small run
-
         return Learner(k, self.parameters.metric, self.threads).learn(p, q)
 
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> Counter:
         """The counter whose `state` this is."""
         if "starts" in state:
             return StepCounter.restore(state)
-        from hpcdp.losses.frequency.frequency import FrequencyCounter
-
         return FrequencyCounter.restore(state)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from hpcdp.losses.learned._columns import Columns
 
@@ -97,8 +98,6 @@ class _Root:
     def _solve(self, x: Floats, trans: str) -> Floats:
         if self.factor.ndim == 1:
             return x / self.factor
-        from scipy.linalg import solve_triangular
-
         return solve_triangular(self.factor, x, lower=True, trans=trans)
 
 

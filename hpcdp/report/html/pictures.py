@@ -7,6 +7,10 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
+
 from hpcdp._base.rounding import at_least, share
 from hpcdp.notions.implied import outline
 from hpcdp.report._spectra import SHADE
@@ -15,6 +19,9 @@ from hpcdp.report.colours import CERTIFIED
 from hpcdp.report.html.listed import POINTS, leading_points
 from hpcdp.report.html.svg import to_svg
 from hpcdp.report.plots import draw_largest, draw_points, levels_of, save
+from hpcdp.report.plots_at_risk import draw_sensitivities
+from hpcdp.report.plots_audit import draw_audit, draw_sequential
+from hpcdp.report.plots_pure import draw_limits
 from hpcdp.results.audit import Audit
 from hpcdp.results.composition import Spectrum
 from hpcdp.results.exact import exact_of
@@ -80,8 +87,6 @@ def tradeoff_picture(result: Result, claim: Claim | None, key: str) -> Picture:
 
 def audit_picture(audit: Audit, key: str) -> Picture:
     """The claimed curve and the box with the largest margin."""
-    from hpcdp.report.plots_audit import draw_audit
-
     box = audit.worst
     words = (
         f"The claimed trade-off curve and the box of pair {box.pair}, {box.orientation}, at η = {box.eta:.4g}; its margin to the "
@@ -96,8 +101,6 @@ def audit_picture(audit: Audit, key: str) -> Picture:
 
 def sequential_picture(audit: SequentialAudit, key: str) -> Picture:
     """The evidence against the claim after each batch, and what refutes it."""
-    from hpcdp.report.plots_audit import draw_sequential
-
     last = audit.looks[-1]
     words = (
         f"Evidence against the claim {audit.claim} after each of {len(audit.looks):,} looks, logarithmic: 1 at the start, "
@@ -113,8 +116,6 @@ def sequential_picture(audit: SequentialAudit, key: str) -> Picture:
 
 def pure_picture(result: Result, key: str) -> Picture:
     """Certified limits of pure ε."""
-    from hpcdp.report.plots_pure import draw_limits
-
     with _fonts():
         figure = draw_limits(result)
     figure.set_size_inches(*_SIZE)
@@ -125,8 +126,6 @@ def pure_picture(result: Result, key: str) -> Picture:
 
 def risk_picture(result: Result, key: str) -> Picture:
     """Sampled sensitivities."""
-    from hpcdp.report.plots_at_risk import draw_sensitivities
-
     with _fonts():
         figure = draw_sensitivities(result, upright=True)
     words = (
@@ -160,22 +159,16 @@ def curve_picture(spectrum: Spectrum, key: str) -> Picture:
 
 
 def _fonts() -> Any:
-    import matplotlib
-
     return matplotlib.rc_context({"font.size": 10.5, "legend.fontsize": 9.0})
 
 
 def _figure() -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
     with _fonts():
         figure = Figure(figsize=_SIZE, layout="constrained")
         return figure, figure.subplots()
 
 
 def _picture(figure: Any, key: str, caption: str, words: str) -> Picture:
-    from matplotlib.transforms import ScaledTranslation
-
     for axis in figure.axes:
         if (legend := axis.get_legend()) is not None:  # below, where it hides nothing
             for text in legend.get_texts():

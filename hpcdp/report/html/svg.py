@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
+import matplotlib
+
 _SVG, _LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
 _FONT_SIZE = re.compile(r"(\d+(?:\.\d+)?)px")
 _USED = re.compile(r"(?:^|url\()#([^)]+)")
@@ -21,8 +23,6 @@ def to_svg(figure: Any, key: str, title: str, description: str) -> str:
 
     key: begins every id, so that several figures fit in a page. title, description: what is read aloud in place of it.
     """
-    import matplotlib
-
     figure.patch.set_visible(False)
     for axis in figure.axes:
         axis.patch.set_visible(False)
