@@ -4,11 +4,60 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 
 import pytest
 from layers import EXCEPTIONS, FACADES, FLOORS, ROOT, entries, find_back_arrows, find_circles, read_graph, read_modules
 
 import hpcdp
+
+LATE = {
+    # packages, whoever imports them
+    "IPython": "there is one in notebooks alone",
+    "cryptography": "certificates of workers alone need it",
+    "dask": "clusters alone need it; with distributed .4 s",
+    "distributed": "as dask",
+    "fsspec": "copies at an address alone need it",
+    "matplotlib": "pictures alone need it; .4 s, which show and verify do not have",
+    "numba": "status is without; with kernels .25 s. show, verify and runs load it at once",
+    "pandas": "tables that are asked for alone need it; .3 s",
+    "pyarrow": "an extra, which may not be installed",
+    "rich": "bars of long runs alone need it",
+    "scipy.optimize": "roots and isotonic fits alone need it; .15 s, which show and verify do not have",
+    "scipy.stats": "one test of trial draws needs it; .5 s",
+    "shtab": "scripts of completion alone need it",
+    "sklearn": "learned losses alone need it; 1 s",
+    "xarray": "arrays with names that are asked for alone need it; .4 s",
+    "zarr": "arrays that others wrote alone need it; .2 s",
+    # modules and folders of hpcdp, whatever they import
+    "hpcdp": "`import hpcdp` costs nothing, and each public name loads its own part",
+    "hpcdp.__main__": "what cannot run hpcdp is told so before anything is loaded",
+    "hpcdp.cli.*": "each command loads its own parts",
+    "hpcdp._base.opening": "zarr",
+    "hpcdp.notions._draw": "matplotlib",
+    "hpcdp.clusters": "a run that is local loads no dask",
+    "hpcdp.engine.executors": "a run that is local loads no dask",
+    "hpcdp.engine.repeats": "a picture, of a higher floor: see EXCEPTIONS",
+    "hpcdp.results.result": "pictures and pages, of a higher floor: see EXCEPTIONS",
+    "hpcdp.report.printed": "what notebooks show needs templates and pictures",
+    "hpcdp.testing.plugin": "every pytest loads it, also where no test is of privacy",
+    "hpcdp.losses.*.kind": "a study is read without the code of its loss: status needs no numba, no reader needs pickles",
+    # the same for kernels, in modules that status loads
+    "hpcdp.losses.protocol": "numba",
+    "hpcdp.mechanisms._batches": "numba",
+    "hpcdp.mechanisms.outputs": "numba",
+    "hpcdp.mechanisms.sparse_vector": "numba",
+    "hpcdp.notions.bounds": "numba",
+    "hpcdp.planning.tape_words": "numba",
+    "hpcdp.report.done": "numba",
+    "hpcdp.study.sampler": "numba",
+}
+"""Imports inside functions: all that there may be, by what is imported or by what imports it, and what a command gains by them.
+
+They are here for what a command may take on an idle machine: --help .5 s, status, show and verify 1 s, a run of a store that is
+complete 1.5 s, the smallest run 2 s. An import that costs none of them that much stands at the top of its module.
+"""
 
 
 @pytest.fixture(scope="module", name="modules")
@@ -47,6 +96,39 @@ def test_exceptions_outside_of_their_methods_and_circles_are_found(modules: dict
     planted = ast.parse("def f():\n    from hpcdp.results.result import Result")
     graph = read_graph({**modules, "hpcdp.results.epsilon_at": planted})
     assert any({"hpcdp.results.epsilon_at", "hpcdp.results.result"} <= set(circle) for circle in find_circles(graph))
+
+
+def late_imports(modules: dict[str, ast.Module]) -> Iterator[tuple[str, str]]:
+    """Of each import inside a function: the module that it is in, and what it imports."""
+    for name, tree in modules.items():
+        for function in ast.walk(tree):
+            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                for node in ast.walk(function):
+                    if isinstance(node, ast.Import):
+                        yield from ((name, alias.name) for alias in node.names)
+                    elif isinstance(node, ast.ImportFrom):
+                        yield from ((name, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def entries_of(name: str, imported: str) -> set[str]:
+    """Those of LATE that allow a module to import something inside a function."""
+    packages = (
+        {key for key in LATE if f"{imported}.".startswith(f"{key}.")} if imported.split(".")[0] != "hpcdp" else set()
+    )
+    return packages | {key for key in LATE if fnmatchcase(name, key)}
+
+
+def test_imports_inside_functions_are_on_the_list(modules: dict[str, ast.Module]) -> None:
+    found = {(name, imported): entries_of(name, imported) for name, imported in late_imports(modules)}
+    assert [f"{name} imports {imported}" for (name, imported), keys in found.items() if not keys] == []
+    assert LATE.keys() - set().union(*found.values()) == set()
+
+
+@pytest.mark.parametrize("planted", ["import json", "import hpcdp.keys", "from hpcdp.notions import _draw"])
+def test_an_import_inside_a_function_that_is_not_on_the_list_is_found(planted: str) -> None:
+    tree = ast.parse(f"class A:\n    async def f(self):\n        if self:\n            {planted}")
+    ((name, imported),) = late_imports({"hpcdp.losses.counts": tree})
+    assert entries_of(name, imported) == set()
 
 
 def test_all_rooms_stand_on_the_map_and_none_in_the_place_of_a_public_name() -> None:
