@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -78,16 +78,18 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["NUMBA_CACHE_DIR"] = str(cache_folder())
 
 
-@pytest.fixture(autouse=True)
-def _own_modules() -> Iterator[None]:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[object]:
     """Modules of studies' folders that a test imports are loaded in no other, as in processes of their own."""
     path = list(sys.path)
-    yield
+    done = yield
     sys.path[:] = path
     for name, module in list(sys.modules.items()):
-        places = getattr(module, "__path__", None) or [getattr(module, "__file__", None)]
-        if any(str(place).startswith(tempfile.gettempdir()) for place in places):
-            del sys.modules[name]
+        with suppress(Exception):  # some modules raise what they like when they are asked for anything
+            places = getattr(module, "__path__", None) or [getattr(module, "__file__", None)]
+            if any(str(place).startswith(tempfile.gettempdir()) for place in places):
+                sys.modules.pop(name, None)
+    return done
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
