@@ -44,7 +44,9 @@ class Link:
 
         Raises EOFError at the end, and where anything else than messages was written.
         """
-        if select.select([self._socket], [], [], 0)[0]:
+        looking = select.poll()  # not select(), which knows no descriptor above 1,023
+        looking.register(self._socket, select.POLLIN)
+        if looking.poll(0):
             self._fill()
         return self._whole()
 

@@ -32,6 +32,7 @@ from hpcdp._base.raised import carried
 
 _LOOK = 0.5  # seconds between looks at draws, deadlines and memory
 _NEWS = 5.0  # seconds after which a draw is told of, and then again
+_TAKEN = 10.0  # seconds in which a child takes a call; one that is stopped must not stop the server
 _AGAIN = 0.25  # seconds after a fork that failed: what cannot start must not keep a core busy
 
 
@@ -129,7 +130,7 @@ class Server:
             child.call = self._calls.popleft()
             try:
                 child.link.send("call", child.call.data)
-            except OSError:  # it had ended before the call began
+            except OSError:  # it had ended before the call began, or is stopped
                 self._calls.appendleft(child.call)
                 child.call = None
                 self._lose(child)
@@ -138,6 +139,7 @@ class Server:
         if len(self._children) >= self._settings["size"] or time.monotonic() - self._failed < _AGAIN:
             return None
         ours, theirs = socket.socketpair()
+        ours.settimeout(_TAKEN)
         server = os.getpid()
         try:
             pid = os.fork()

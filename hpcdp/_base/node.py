@@ -9,6 +9,7 @@ is held. The server is started with `subprocess`, has no threads, and forks; thi
 from __future__ import annotations
 
 import atexit
+import fcntl
 import itertools
 import os
 import pickle
@@ -64,23 +65,25 @@ class _Server:
     """A server process, and our end of its link."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
+        ours, theirs = (_above_streams(end) for end in socket.socketpair())
         with theirs:
             descriptor = theirs.fileno()
-            code = f"import sys; sys.path[:] = {sys.path!r}; from hpcdp._base._server import main; main({descriptor})"
+            code = f"import sys; sys.path[:] = {_path()!r}; from hpcdp._base._server import main; main({descriptor})"
             try:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", code],
+                    [sys.executable, "-P", *["-O"] * sys.flags.optimize, "-c", code],
                     env={**os.environ, **worker_environment()},
                     pass_fds=[descriptor],
                     stdin=subprocess.DEVNULL,
                     stdout=2 if _is_open(2) else subprocess.DEVNULL,
+                    stderr=None if _is_open(2) else subprocess.DEVNULL,
                     start_new_session=True,
                 )
             except BaseException:
                 ours.close()
                 raise
         self.link = Link(ours)
+        os.register_at_fork(after_in_child=self.link.close)  # a fork of this process must not keep the server
         self.link.send(*_LOADED)
 
     def end(self) -> None:
@@ -201,7 +204,7 @@ class NodeExecutor(Executor):
             "size": self.size,
             "memory": self._memory,
             "rest": _REST,
-            "path": list(sys.path),
+            "path": _path(),
             "arguments": list(sys.argv),
             "folder": _folder(),
             "environment": {**os.environ, **worker_environment()},
@@ -280,6 +283,17 @@ def _folder() -> str:
         return os.getcwd()
     except OSError:  # it was removed
         return "/"
+
+
+def _path() -> list[str]:
+    """Where modules are looked for, without what Python ignores there."""
+    return [entry for entry in sys.path if isinstance(entry, str)]
+
+
+def _above_streams(end: socket.socket) -> socket.socket:
+    """The same connection under a descriptor that is none of the standard streams, which may be closed."""
+    with end:
+        return socket.socket(fileno=fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3))
 
 
 def _is_open(descriptor: int) -> bool:

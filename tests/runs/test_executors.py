@@ -190,3 +190,22 @@ def test_an_executor_that_was_shut_down_takes_no_call() -> None:
     with pytest.raises(RuntimeError, match="shut down"):
         node.submit(abs, -1)
     assert issubclass(ProcessDied, HpcdpError)
+
+
+ODD = """
+import os, pathlib, sys
+sys.path.append(pathlib.Path("/"))
+files = [open(os.devnull) for _ in range(int(sys.argv[1]))]
+from hpcdp._base.node import NodeExecutor
+with NodeExecutor(1) as node:
+    pathlib.Path("found").write_text(str(node.submit(len, b"x" * 1_000_000).result(60)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("files", "closed"), [(1100, ""), (0, "<&- >&- 2>&-"), (0, "2>&-")])
+def test_callers_with_many_files_or_without_streams(files: int, closed: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(ODD)
+    words = ["/bin/sh", "-c", f"ulimit -n 2000; '{sys.executable}' odd.py {files} {closed}"]
+    assert subprocess.run(words, cwd=tmp_path, timeout=120, check=False).returncode == 0
+    assert (tmp_path / "found").read_text() == "1000000"
