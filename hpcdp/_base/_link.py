@@ -44,11 +44,15 @@ class Link:
 
         Raises EOFError at the end, and where anything else than messages was written.
         """
-        looking = select.poll()  # not select(), which knows no descriptor above 1,023
-        looking.register(self._socket, select.POLLIN)
-        if looking.poll(0):
+        if self.has_words():
             self._fill()
         return self._whole()
+
+    def has_words(self) -> bool:
+        """Whether there is something to read now, which may be the end."""
+        looking = select.poll()  # not select(), which knows no descriptor above 1,023
+        looking.register(self._socket, select.POLLIN)
+        return bool(looking.poll(0))
 
     def close(self) -> None:
         """Give up this end."""

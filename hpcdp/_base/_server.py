@@ -194,7 +194,7 @@ class Server:
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 if (child := by_pid.get(found[0])) is not None and child.link.fileno() in self._children:
                     with suppress(EOFError, OSError):
-                        while child.link.fileno() in self._children and _has_words(child.link):
+                        while child.link.fileno() in self._children and child.link.has_words():
                             self._hear(child)
                     if child.link.fileno() in self._children:
                         self._bury(child, found[1])
@@ -251,12 +251,6 @@ class Server:
             if sizes and sum(sizes.values()) > self._settings["memory"]:
                 largest = max(sizes, key=lambda child: sizes[child])
                 self._lose(largest, memory=sizes[largest])
-
-
-def _has_words(link: Link) -> bool:
-    looking = poll()
-    looking.register(link.fileno(), POLLIN)
-    return bool(looking.poll(0))
 
 
 def _bytes_of(pid: int) -> int:

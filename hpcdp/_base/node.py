@@ -22,6 +22,7 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 from hpcdp._base._link import Link
 from hpcdp._base.asked import is_command
@@ -33,10 +34,8 @@ _STARTS, _KILLED = 5, 100  # servers in a row that ended before they did anythin
 _REST = 600.0  # seconds without a call after which a server ends: a driver that was killed leaves it on others' workers
 _POLITE = 10.0  # seconds in which a server may end by itself; it kills what is below it for five
 
-_LOADED = (
-    "hpcdp.engine.tasks",
-    "warm",
-)  # a module and a function of it: servers have all that tasks need before they fork
+# A module, and a function of it that loads kernels: servers have all that tasks need before they fork.
+_LOADED = "hpcdp.engine.tasks", "warm"
 
 
 class ProcessDied(HpcdpError):
@@ -83,7 +82,7 @@ class _Server:
                 ours.close()
                 raise
         self.link = Link(ours)
-        os.register_at_fork(after_in_child=self.link.close)  # a fork of this process must not keep the server
+        _links.add(self.link)
         self.link.send(*_LOADED)
 
     def end(self) -> None:
@@ -96,6 +95,7 @@ class _Server:
             self.process.wait()
 
 
+_links: WeakSet[Link] = WeakSet()
 _spare: list[_Server] = []
 _owner = 0
 
@@ -113,6 +113,14 @@ def _take() -> _Server:
                 return found
             found.end()
     return _Server()
+
+
+def _close_links() -> None:
+    for link in list(_links):
+        link.close()
+
+
+os.register_at_fork(after_in_child=_close_links)  # a fork of this process must not keep its servers alive
 
 
 def start_early() -> None:

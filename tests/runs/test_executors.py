@@ -37,7 +37,7 @@ def fail(words: str) -> None:
 @contextmanager
 def on_dask(**cluster: Any) -> Iterator[TaskExecutor]:
     with (
-        LocalCluster(dashboard_address=None, silence_logs=50, **cluster) as made,
+        LocalCluster(dashboard_address="127.0.0.1:0", silence_logs=50, **cluster) as made,
         Client(made, set_as_default=False) as client,
         open_on_dask(client, 60.0) as executor,
     ):
