@@ -14,6 +14,8 @@ from hpcdp._base.raised import describe_raised
 from hpcdp.engine.progress import on_stderr
 from hpcdp.engine.stopping import GRACE, Stop, stopped_by_signals
 
+_MUCH = 1 << 25  # test outputs of a database, for which more processes than one are worth their start
+
 
 def say(text: str) -> None:
     """One line of news, before anything runs."""
@@ -21,12 +23,12 @@ def say(text: str) -> None:
 
 
 def parse_early(path: Path) -> Any:
-    """A study, as its file says; where it names code, the processes for that start while this one loads its libraries."""
+    """A study, as its file says; processes start while this one loads its libraries where code is named, or much is drawn."""
     from hpcdp.study.file import Study
     from hpcdp.study.trust import names_code
 
     study = Study.from_toml(path)
-    if names_code(study):
+    if names_code(study) or study.estimate.test >= _MUCH:
         from hpcdp._base.node import start_early
 
         start_early()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -159,7 +158,7 @@ def _damage(path: Path) -> Iterator[None]:
 
 
 def fingerprint(outputs: NDArray[Any]) -> str:
-    """96-bit fingerprint of one chunk of canonical outputs, 24 hexadecimal digits: CRC-32 and the sum of its words.
+    """96-bit fingerprint of one chunk of canonical outputs, 24 hexadecimal digits: CRC-32C and the sum of its words.
 
     Two chunks of continuous outputs share one only when they are equal (chance: 10⁻²⁸ a pair).
     """
@@ -170,4 +169,4 @@ def fingerprint(outputs: NDArray[Any]) -> str:
         raw = np.ascontiguousarray(outputs).reshape(-1).view(np.uint8)
     words, others = raw[: raw.size // 8 * 8].view(np.uint64), raw[raw.size // 8 * 8 :]
     total = int(words.sum(dtype=np.uint64)) + int(others.sum(dtype=np.uint64))
-    return f"{zlib.crc32(raw.data):08x}{total % (1 << 64):016x}"
+    return f"{google_crc32c.value(raw):08x}{total % (1 << 64):016x}"
