@@ -9,7 +9,6 @@ warnings may differ and some keys be new, and no lower bound may fall: every oth
 from __future__ import annotations
 
 import argparse
-import filecmp
 import json
 import math
 import os
@@ -20,6 +19,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from benchmarks.journals import committed, halve
 
 ROOT = Path(__file__).resolve().parent.parent
 FREE = ("lower", "lower_pair", "lower_direction", "resolved", "limit", "radius", "warnings")
@@ -172,24 +173,19 @@ def printed(checkout: Path, folder: Path, stores: Path, names: list[str], run: b
 def cut(stores: Path, names: list[str], into: Path) -> None:
     """Copies of stores as they were when half of their records had been written."""
     for name in names:
-        store, copy = stores / f"{name}.zarr", into / f"{name}.zarr"
-        shutil.copytree(store, copy)  # keeps the times at which files were written
-        times = sorted(file.stat().st_mtime_ns for file in (copy / "records").rglob("*.json"))
-        for file in copy.rglob("*"):
-            if file.is_file() and file.stat().st_mtime_ns > times[(len(times) - 1) // 2]:
-                file.unlink()
+        halve(Path(shutil.copytree(stores / f"{name}.zarr", into / f"{name}.zarr")))
 
 
 def other_records(old: Path, new: Path) -> tuple[int, list[str]]:
     """How many records two stores hold; those not equal byte for byte, or that one of them lacks. What runs say of themselves
     is no record of a result; of the results' head, the version of the bounds and what is free to differ may."""
-    files = {file.relative_to(root) for root in (old, new) for file in (root / "records").rglob("*") if file.is_file()}
-    files = {file for file in files if file.parts[:2] != ("records", "runs")}
-    same = filecmp.cmpfiles(old, new, [str(file) for file in files], shallow=False)[0]
-    other = {str(file) for file in files} - set(same)
-    if HEAD in other and _head(old) is not None and _head(old) == _head(new):
-        other.remove(HEAD)
-    return len(files), sorted(other)
+    lines = [committed(store) for store in (old, new)]
+    names = lines[0].keys() | lines[1].keys()
+    other = {name for name in names if lines[0].get(name) != lines[1].get(name)}
+    heads = [_head(store) for store in (old, new)]
+    if heads[0] != heads[1]:
+        other.add(HEAD)
+    return len(names) + (heads != [None, None]), sorted(other)
 
 
 def _head(store: Path) -> Any:

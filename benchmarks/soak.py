@@ -21,6 +21,7 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.journals import committed
 from hpcdp import load_result
 
 _KILLS, _KILLS_SMALL = 200, 12
@@ -142,13 +143,13 @@ def _finish(kind: _Kind, folder: Path, process: subprocess.Popen[str]) -> tuple[
 def _disturb(
     kind: str, folder: Path, workers: int, expected: str, most: int, chance: random.Random, figures: Figures
 ) -> None:
-    seen: dict[Path, bytes] = {}
+    seen: dict[str, bytes] = {}
     for _ in range(100):
         process = _start(KINDS[kind], folder, workers)
         end = time.monotonic() + _LONGEST
         while process.poll() is None and most > 0 and time.monotonic() < end:
             time.sleep(chance.uniform(*_PAUSES))
-            seen |= _records(folder) if process.poll() is None else {}
+            seen |= committed(folder / "s.zarr") if process.poll() is None else {}
             if _kill_one(process.pid, chance):
                 figures.kills, most = figures.kills + 1, most - 1
         found, code = _finish(KINDS[kind], folder, process)
@@ -160,20 +161,10 @@ def _disturb(
         figures.resumed += 1
     if found != expected:
         figures.wrong.append(f"{folder.name}: its JSON is not that of an undisturbed run")
-    now = _records(folder)
-    changed = [path.name for path, content in seen.items() if now.get(path) != content]
+    now = committed(folder / "s.zarr")
+    changed = [name for name, line in seen.items() if now.get(name) != line]
     if changed:
         figures.wrong.append(f"{folder.name}: committed records changed: {', '.join(changed)}")
-
-
-def _records(folder: Path) -> dict[Path, bytes]:
-    """Committed records, but for those of runs, which tell how they end."""
-    found = {}
-    for path in (folder / "s.zarr" / "records").rglob("[!.]*.json"):
-        if "runs" not in path.parts and path.name != "zarr.json":
-            with suppress(FileNotFoundError):
-                found[path] = path.read_bytes()
-    return found
 
 
 _NAMES = ("hpcdp-child", "hpcdp-server")

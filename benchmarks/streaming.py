@@ -3,8 +3,9 @@
 Noise of hpcdp's own mechanisms, and normal noise of a callable that a user may write, against `rng.normal` as well. Both in
 the same two processes, taking turns in one run: one draws with `rng.normal` or `rng.laplace` in chunks of 2¹⁸, the other
 runs hpcdp's own tasks, from keys to the committed record, for both sides, 21 ε and both directions: those that count test
-outputs, and those that tally for refining. What is learned before is apart. Seconds are of the processor, summed over the
-processes; in brackets those of the clock, which a shared machine makes longer.
+outputs, and those that tally for refining; the seconds in which this process commits their records count too. What is learned
+before is apart. Seconds are of the processor, summed over the processes; in brackets those of the clock, which a shared machine
+makes longer.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,9 @@ from numpy.typing import NDArray
 
 from benchmarks.memory import peak_megabytes
 from hpcdp.engine.driver import store_problem
+from hpcdp.engine.outcomes import Report
 from hpcdp.engine.tasks import run_task
+from hpcdp.engine.writer import Writer
 from hpcdp.planning.counted import Count, Learn
 from hpcdp.planning.refining import LearnPilots, Tally
 from hpcdp.planning.task import Task
@@ -84,14 +88,23 @@ def draw_alone(law: str, chunks: int, seed: int) -> Seconds:
     return time.process_time() - begin[0], time.perf_counter() - begin[1]
 
 
-def run_alone(store: str, version: int, generation: Generation, task: Task) -> Seconds:
-    """Seconds of the processor and of the clock that a task takes in this process."""
+def run_alone(store: str, version: int, generation: Generation, task: Task) -> tuple[Report, Seconds]:
+    """What a task found, and the seconds of the processor and of the clock that it takes in this process."""
     begin = time.process_time(), time.perf_counter()
     report = run_task(store, version, generation, task)
     spent = time.process_time() - begin[0], time.perf_counter() - begin[1]
     if report.failures:
         raise RuntimeError(report.failures[0].message)
-    return spent
+    return report, spent
+
+
+def _commit(writer: Writer, reports: Iterable[Report]) -> Seconds:
+    """Seconds that it takes to commit what tasks found, as a run's own process does."""
+    begin = time.process_time(), time.perf_counter()
+    for report in reports:
+        writer.take(report)
+    writer.flush()
+    return time.process_time() - begin[0], time.perf_counter() - begin[1]
 
 
 def _peak(_: int) -> tuple[int, float]:
@@ -132,8 +145,9 @@ def _compare(law: str, work: str, train: int, chunks: int, repeats: int) -> dict
         lease = acquire(Layout(Path(store)))
         version = latest_version(open_layout(Path(store)))
         thresholds = tuple(problem.thresholds.tolist())
+        writer = Writer(Layout(Path(store), lease.generation))
         for task in _before(problem, work, thresholds):
-            pool.submit(run_alone, store, version, lease.generation, task).result()
+            _commit(writer, [pool.submit(run_alone, store, version, lease.generation, task).result()[0]])
         for turn in range(turns):
             tasks = []
             for process in range(_PROCESSES):
@@ -142,14 +156,16 @@ def _compare(law: str, work: str, train: int, chunks: int, repeats: int) -> dict
             seeds = range(turn * _PROCESSES, (turn + 1) * _PROCESSES)
             drawn.append(list(pool.map(draw_alone, [law] * _PROCESSES, [2 * chunks] * _PROCESSES, seeds)))
             same = ([value] * _PROCESSES for value in (store, version, lease.generation))
-            counted.append(list(pool.map(run_alone, *same, tasks)))
+            reports, spent = zip(*pool.map(run_alone, *same, tasks), strict=True)
+            own, clock = _commit(writer, reports)
+            counted.append([(sum(s[0] for s in spent) + own, max(s[1] for s in spent) + clock)])
         lease.release()
         megabytes = max(dict(pool.map(_peak, range(2 * _PROCESSES))).values())
     outputs = 2 * _PROCESSES * chunks * CHUNK
-    own = [[sum(p[0] for p in turn) for turn in side[1:]] for side in (drawn, counted)]
-    clock = [[max(p[1] for p in turn) for turn in side[1:]] for side in (drawn, counted)]
-    ratio = statistics.median(b / a for a, b in zip(*own, strict=True))
-    seconds = [(statistics.median(a), statistics.median(b)) for a, b in zip(own, clock, strict=True)]
+    busy = [[sum(p[0] for p in turn) for turn in side[1:]] for side in (drawn, counted)]
+    clocks = [[max(p[1] for p in turn) for turn in side[1:]] for side in (drawn, counted)]
+    ratio = statistics.median(b / a for a, b in zip(*busy, strict=True))
+    seconds = [(statistics.median(a), statistics.median(b)) for a, b in zip(busy, clocks, strict=True)]
     rate = outputs / seconds[1][1]
     cells = " ".join(f"{own:10.3f} ({clock:.3f})" for own, clock in seconds)
     print(f"{law:>9} {work:>7} {outputs:>12,} {cells} {ratio:6.2f} {rate:14,.0f} {megabytes:5.0f}", flush=True)

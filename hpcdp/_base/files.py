@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
@@ -75,21 +75,21 @@ def _refuse_large(size: int, most: int) -> None:
         raise ValueError(f"it holds {size:,} bytes; accepted: at most {most:,}")
 
 
-def read_attributes(path: Path) -> dict[str, Any]:
-    """Attributes of a group of format 3; ValueError where it is none, OSError where it cannot be read."""
-    found = read_metadata(path / "zarr.json", node="group").get("attributes", {})
+def read_attributes(path: Path, nodes: Sequence[str] = ("group",)) -> dict[str, Any]:
+    """Attributes of a group (or else) of format 3; ValueError where it is none, OSError where it cannot be read."""
+    found = read_metadata(path / "zarr.json", nodes=nodes).get("attributes", {})
     if not isinstance(found, dict):
         raise ValueError(f"attributes: {type(found).__name__}; accepted: an object")
     return found
 
 
-def read_metadata(path: Path, form: int = 3, node: str = "array") -> dict[str, Any]:
+def read_metadata(path: Path, form: int = 3, nodes: Sequence[str] = ("array",)) -> dict[str, Any]:
     """What a file says of a Zarr array or group; ValueError where it is of another format or kind."""
     found = parse_json(read_bytes(path, _MOST_METADATA))
     if not isinstance(found, dict) or found.get("zarr_format") != form:
         raise ValueError(f"{path.name} holds no metadata of Zarr's format {form}")
-    if form == 3 and found.get("node_type") != node:
-        raise ValueError(f"node_type: {found.get('node_type')!r}; accepted: {node!r}")
+    if form == 3 and found.get("node_type") not in nodes:
+        raise ValueError(f"node_type: {found.get('node_type')!r}; accepted: {' or '.join(nodes)}")
     return found
 
 

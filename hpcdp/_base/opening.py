@@ -93,7 +93,7 @@ def _describe(path: Path, shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[in
     if any(n > c for n, c in zip(shape, chunk, strict=True)):
         raise ValueError(f"shape {shape} in files of {chunk}; accepted: one file")
     if size > _UNASKED:
-        _refuse_more_than_free(2 * size)
+        refuse_more_than_free(2 * size)
     return shape, dtype, _Chunks(path.joinpath("c", *["0"] * len(shape)), size, codecs, chunk)
 
 
@@ -218,7 +218,8 @@ def _plain(codecs: Any, chunk: tuple[int, ...], itemsize: int) -> int:
     return prod(chunk) * itemsize + 4 * max(1, checks)
 
 
-def _refuse_more_than_free(size: int) -> None:
+def refuse_more_than_free(size: int) -> None:
+    """ValueError where so many bytes are more than are free."""
     if size > (free := psutil.virtual_memory().available):
         raise ValueError(f"it would take {size:,} bytes of memory, and {free:,} are free")
 

@@ -23,8 +23,8 @@ _PATIENCE = 120.0  # seconds; processes of this machine start within a few
 class Fleet(Protocol):
     """Workers that come and go, such as those in jobs of a batch system."""
 
-    def want(self, tasks: int) -> None:
-        """So many tasks are left."""
+    def want(self, tasks: int, seconds: float) -> None:
+        """So many tasks are left, which take so long in all."""
 
     def freeze(self) -> None:
         """Start no more workers: the run is about to end."""
@@ -87,10 +87,10 @@ class TaskExecutor(ABC):
         """How many of so many calls run, as far as is known."""
         return min(underway, self.threads())
 
-    def want(self, tasks: int) -> None:
-        """Tell an elastic executor how much work is left."""
+    def want(self, tasks: int, seconds: float) -> None:
+        """Tell an elastic executor how much work is left, and how long it takes in all."""
         if self.fleet is not None:
-            self.fleet.want(tasks)
+            self.fleet.want(tasks, seconds)
 
     def pickled(self, call: Call) -> bytes:
         """A call with what goes along, as (function, arguments, named)."""

@@ -74,21 +74,19 @@ class Units(Protocol):
 class Fleet:
     """Starts, watches, replaces and ends units, in a thread.
 
-    slots: tasks that a unit runs at once; least, most: units to have while there is work.
+    size: how many units to have for so many tasks that take so many seconds in all.
     """
 
     def __init__(
         self,
         units: Units,
-        slots: int,
-        least: int,
-        most: int,
+        size: Callable[[int, float], int],
         poll: float,
         note: Callable[[str], None],
     ) -> None:
-        self._units, self._slots, self._least, self._most = units, slots, least, most
+        self._units, self._size = units, size
         self._poll, self._note = poll, note
-        self._wanted, self._frozen = 0, False
+        self._wanted, self._frozen = (0, 0.0), False
         self._active: list[Unit] = []
         self._ended: list[Unit] = []
         self._failures, self._not_before, self._last_failure = 0, 0.0, ""
@@ -101,10 +99,10 @@ class Fleet:
         """Begin to look."""
         self._thread.start()
 
-    def want(self, tasks: int) -> None:
-        """So many tasks are left; the size follows at the next look."""
-        first = self._wanted == 0 and tasks > 0
-        self._wanted = tasks
+    def want(self, tasks: int, seconds: float) -> None:
+        """So many tasks are left, which take so long in all; the size follows at the next look."""
+        first = self._wanted[0] == 0 and tasks > 0
+        self._wanted = tasks, seconds
         if first:
             self._wake.set()
 
@@ -231,9 +229,7 @@ class Fleet:
             self._release(-missing)
 
     def _target(self) -> int:
-        if self._wanted <= 0:
-            return 0
-        return min(self._most, max(self._least, -(-self._wanted // self._slots)))
+        return self._size(*self._wanted) if self._wanted[0] > 0 else 0
 
     def _release(self, count: int) -> None:
         """End units that nobody will miss: those that wait in the queue, then those whose workers are idle."""
@@ -263,8 +259,7 @@ def open_fleet(
     from distributed import Client
 
     client = ending.enter_context(Client(cluster, set_as_default=False))
-    size, poll = profile.size, profile.cluster.poll
-    fleet = Fleet(units, profile.worker.slots, size.least, size.most, poll, note)
+    fleet = Fleet(units, profile.jobs_for, profile.cluster.poll, note)
     ending.callback(fleet.close)
     fleet.start()
     memory = int(_MEMORY * profile.worker.memory)

@@ -6,6 +6,7 @@ accepted. Durations are "90s", "30m", "8h", "2d" or SLURM's "D-HH:MM:SS"; memory
 
 from __future__ import annotations
 
+import math
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -118,6 +119,7 @@ class WorkerJob(Section):
     cores_per_node: Count | None = None
     scratch: Line = "${TMPDIR:-/tmp}"
     directives: Directives = ()
+    useful: Seconds = 300
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -223,6 +225,12 @@ class Profile(Section):
     def slots(self) -> int:
         """Tasks that run at once when all jobs run."""
         return self.size.most * self.worker.slots
+
+    def jobs_for(self, tasks: int, seconds: float) -> int:
+        """Jobs for so many tasks that take so long in all: none has less to do than `worker.useful` on all its slots."""
+        slots = self.worker.slots
+        wanted = min(-(-tasks // slots), math.ceil(seconds / (self.worker.useful * slots)))
+        return min(self.size.most, max(self.size.least, wanted, 1 if tasks else 0))
 
     @property
     def useful_seconds(self) -> int:

@@ -21,17 +21,15 @@ from hpcdp.planning.counted import Count, Learn
 from hpcdp.planning.refining import LearnPilots, Tally
 from hpcdp.planning.task import Work
 from hpcdp.store.arrays import fingerprint
-from hpcdp.store.layout import Generation
-from hpcdp.store.records import commit
 
 _TELLING = 1 << 12  # outputs of a chunk in its fingerprint where streams are long: they tell it from others as well
 
 
-def count(context: Context, generation: Generation, items: Count, report: Report) -> None:
+def count(context: Context, items: Count, report: Report) -> None:
     """Count a range of test chunks of some pairs, and record what each that got all of them counted."""
     problem, chunks = context.problem, range(items.start, items.stop)
     stages = (problem.stage_of("test", items.pairs[0]), problem.stage_of("test", items.pairs[0], 1))
-    counters = counters_of(context, generation, items.pairs, items.thresholds, report)
+    counters = counters_of(context, items.pairs, items.thresholds, report)
     if not counters:
         return
     histograms = {number: np.zeros((2, 2 * len(items.thresholds) + 1), np.int64) for number in counters}
@@ -74,7 +72,7 @@ def count(context: Context, generation: Generation, items: Count, report: Report
         "fingerprints": {law: list(found.values()) for law, found in prints.items() if len(found) == len(chunks)},
     }
     if entries:
-        commit(context.layout, "counts", items.name(problem, whole), body, generation)
+        report.add("counts", items.name(problem, whole), body)
 
 
 def _refined(name: str) -> Run:

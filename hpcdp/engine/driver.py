@@ -24,7 +24,7 @@ from hpcdp.engine.identical_chunks import refuse_identical_chunks
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.outcomes import no_memory, unusable
 from hpcdp.engine.progress import Progress, progress_of
-from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded, set_samples_aside
+from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded, set_record_aside
 from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.tasks import draws_vary
 from hpcdp.errors import DamagedError, HpcdpError, PlaceError, StudyError
@@ -45,7 +45,7 @@ from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease, acquire
 from hpcdp.store.modes import own_files
 from hpcdp.store.provenance import provenance
-from hpcdp.store.records import foreign, put_json, read_json
+from hpcdp.store.records import commit, foreign, read_record
 from hpcdp.store.results import Arrays, digests_of, read_results, write_results
 from hpcdp.store.root import create_store, is_store, make_group, open_latest
 from hpcdp.study.decisions import with_known_sizes
@@ -235,10 +235,12 @@ def _store_errors(store: str | Path) -> Iterator[None]:
 
 def _note_run(layout: Layout, lease: Lease, key: str, failed: Sequence[str] = (), stopped: str | None = None) -> None:
     """Provenance of this run: who, with what, from when to when, what failed, and why it ended early."""
-    path = layout.record("runs", f"{lease.generation:06d}")
-    body = read_json(path) if path.exists() else {"process": os.getpid(), "job": os.environ.get("SLURM_JOB_ID")}
+    name = f"{lease.generation:06d}"
+    body: dict[str, Any] = {"process": os.getpid(), "job": os.environ.get("SLURM_JOB_ID")}
+    with suppress(DamagedError):
+        body = read_record(layout, "runs", name)
     body = {**body, key: provenance(), "failed": list(failed), "stopped": stopped}
-    put_json(layout, path, body, lease.generation)
+    commit(layout, "runs", name, body, lease.generation)
 
 
 def _drive(
@@ -320,7 +322,7 @@ def _finish(
     """Derive the results, write them last, and raise RunFailed when anything is left."""
     for failure in outcome.failures:
         if failure.set_aside is not None:
-            set_samples_aside(layout, problem, failure.set_aside)
+            set_record_aside(layout, problem, *failure.set_aside)
     if not all_done(index, problem):
         raise failed(outcome.failures, resume_command(layout.root))
     stored = _stored_results(layout, version, monitor)

@@ -9,6 +9,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from hpcdp._base.node import ProcessDied
@@ -17,9 +18,12 @@ from hpcdp.engine.outcomes import Failure
 from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.tasks import run_task
 from hpcdp.engine.window import Watch, Window
+from hpcdp.engine.writer import Writer, committing
 from hpcdp.errors import StoreError
 from hpcdp.planning.task import Task
-from hpcdp.store.layout import Generation
+from hpcdp.store.layout import Generation, Layout
+
+_BATCH = 1.0  # seconds of a batch, about
 
 
 @dataclass
@@ -52,17 +56,18 @@ def execute(
     ready = deque(task for task in tasks if not waiting[task.name])
     whole: dict[str, Task] = {}  # part -> the task that was cut
     parts: dict[str, int] = {}  # task -> parts that are left
-    left = len(tasks)
+    left, seconds = len(tasks), sum(task.seconds for task in tasks)
 
-    def finish(task: Task, seconds: float) -> None:
-        nonlocal left
+    def finish(task: Task, took: float) -> None:
+        nonlocal left, seconds
         if task.name in whole:
             task = whole[task.name]
             parts[task.name] -= 1
             if parts[task.name]:
                 return
         left -= 1
-        watch.done(task, seconds)
+        seconds -= task.seconds
+        watch.done(task, took)
         for following in after.get(task.name, []):
             waiting[following.name].discard(task.name)
             if not waiting[following.name]:
@@ -74,7 +79,8 @@ def execute(
         whole.update({part.name: task for part in some})
         return some
 
-    with Window(executor, watch) as window:
+    writer = Writer(Layout(Path(root), generation))
+    with committing(writer), Window(executor, watch, writer.tick) as window:
         while ready or window.underway:
             if watch.stop.is_requested:
                 ready.clear()
@@ -82,11 +88,12 @@ def execute(
                     executor.fleet.freeze()
                 if not window.underway:
                     raise Stopped(watch.stop.reason)
-            executor.want(left)
+            executor.want(left, seconds)
             some = [ready.popleft() for _ in range(min(len(ready), max(0, window.room)))]
             window.begin([(task, Call(task.name, function, (root, version, generation, task))) for task in some])
             for task, report in window.next() if window.underway else ():
                 if not isinstance(report, ProcessDied):
+                    writer.take(report)
                     outcome.failures += report.failures
                     outcome.seconds += report.seconds
                     finish(task, report.seconds)
@@ -114,7 +121,8 @@ def run_batches(
     with Window(executor, watch) as window:
         while window.underway or following < len(batches):
             watch.stop.check()
-            executor.want(len(batches) - following + len(window.underway))
+            waiting = len(batches) - following + len(window.underway)
+            executor.want(waiting, waiting * _BATCH)
             some = range(following, min(len(batches), following + max(0, window.room)))
             window.begin([(number, Call(f"{name}-{number}", function, batches[number])) for number in some])
             following += len(some)

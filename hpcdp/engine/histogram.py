@@ -15,13 +15,11 @@ from hpcdp.notions.bins import refuse_atoms
 from hpcdp.planning.histogram import CountBins, parameters_of, stage_of
 from hpcdp.planning.task import Work
 from hpcdp.store.arrays import fingerprint
-from hpcdp.store.layout import Generation
-from hpcdp.store.records import commit
 
 _FIRST = 1 << 16  # outputs of a law that are looked at for equal ones
 
 
-def count(context: Context, generation: Generation, work: CountBins, report: Report) -> None:
+def count(context: Context, work: CountBins, report: Report) -> None:
     """Count a range of chunks of some laws, and record what each that got all of them counted."""
     problem, chunks = context.problem, range(work.start, work.stop)
     stage, given = stage_of(problem, work.stage), parameters_of(problem)
@@ -59,7 +57,7 @@ def count(context: Context, generation: Generation, work: CountBins, report: Rep
         "laws": list(prints),
         "fingerprints": {law: found for law, found in prints.items() if found},
     }
-    commit(context.layout, "counts", work.name(problem, [*prints]), body, generation)
+    report.add("counts", work.name(problem, [*prints]), body)
 
 
 RUNS: Mapping[type[Work], Run] = {CountBins: count}

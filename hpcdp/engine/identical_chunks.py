@@ -15,9 +15,9 @@ from hpcdp.store.again import resume_command
 from hpcdp.store.fence import discard
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_records, set_aside
-from hpcdp.store.samples import known_prints, set_block_aside
+from hpcdp.store.samples import SAMPLES, known_prints, set_block_aside
 from hpcdp.store.stages import Stage
-from hpcdp.store.tallies import known_tallies
+from hpcdp.store.tallies import recorded_tallies
 from hpcdp.study.decisions import set_sizes_aside
 from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import first_sizes
@@ -95,7 +95,7 @@ def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown
     for law in laws:  # all of each: a shorter last chunk may be the start of others, and looks like none
         for stage in problem.kept_stages:
             for block in range(stage.blocks):
-                set_block_aside(layout, stage.name_of(law, block))
+                set_block_aside(layout, SAMPLES, stage.name_of(law, block))
     _set_pools_aside(layout, problem, laws, and_unknown)
     numbers = {n for n, pair in enumerate(problem.pair_laws) if laws & set(pair)}
     models = _set_pilots_aside(layout, problem, numbers)
@@ -110,18 +110,21 @@ def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown
             touched = models & found | (found - known if and_unknown else set())
             touched |= found if laws & set(body.get("laws", ())) else set()
             for model in touched:
-                discard(layout, layout.generation, layout.counter(model, body["thresholds"]))
+                for thresholds in (body["thresholds"], ()):
+                    discard(layout, layout.generation, layout.counter(model, thresholds))
             if touched:
                 set_aside(layout, kind, name)
 
 
 def _set_pilots_aside(layout: Layout, problem: Problem, numbers: set[int]) -> set[str]:
     """Take the pilots, tallies and sizes of these pairs out of use; keys of all that was learned of these pairs."""
+    assert layout.generation is not None
     e, pilots = problem.study.estimate, {problem.pilot_keys[number] for number in numbers}
     for pilot in pilots:
         set_aside(layout, "pilots", pilot)
-        for span in known_tallies(layout, pilot):
+        for span in recorded_tallies(layout, pilot):
             set_aside(layout, span.kind, span.name)
+            discard(layout, layout.generation, layout.tally(span.pilot, span.name))
     first = first_sizes(e.train, e.chunk, len(problem.pairs))
     models = {problem.model_key(number) for number in numbers} | {first.model_key(pilot) for pilot in pilots}
     return models | set_sizes_aside(layout, pilots)

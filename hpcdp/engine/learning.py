@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hpcdp.engine.context import Context
-from hpcdp.engine.outcomes import Failure, Report
+from hpcdp.engine.outcomes import Failure, NewFile, Report
 from hpcdp.engine.refining import learn_refined
 from hpcdp.engine.sweep import sweep
 from hpcdp.errors import DamagedError, MechanismError
@@ -19,22 +21,21 @@ from hpcdp.losses.refined.refined import restore_counter
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions.perturbed import perturbed_points
 from hpcdp.planning.counted import Learn
-from hpcdp.store.layout import Generation
-from hpcdp.store.records import commit, read_records
-from hpcdp.store.states import read_state, write_state
+from hpcdp.store.states import read_state
 from hpcdp.study.problem import describe_pairs
 
 _RANKING_SAMPLES = 1 << 18  # training outputs counted for ranking and for the choice of a bound
 _SLOW_RANKING_SAMPLES = 1 << 12
 
 
-def learn(context: Context, generation: Generation, work: Learn, report: Report) -> None:
+def learn(context: Context, work: Learn, report: Report) -> None:
     """Learn pairs at these thresholds: store their counters where tasks share them, and record what they show."""
     numbers, thresholds = work.pairs, work.thresholds
     if context.problem.is_screened:
-        _screen(context, generation, numbers, thresholds, report)
+        _screen(context, numbers, thresholds, report)
         return
-    entries = []
+    entries: list[dict[str, Any]] = []
+    files = []
     for number in numbers:
         try:
             counter, seen = _learn(context, number, thresholds)
@@ -43,15 +44,12 @@ def learn(context: Context, generation: Generation, work: Learn, report: Report)
             continue
         state = counter.state()
         if state is not None:
-            folder = context.layout.counter(context.problem.model_key(number), thresholds)
-            write_state(context.layout, folder, state, generation)
+            files.append(NewFile.of_state(context.layout, _path_of(context, number, thresholds), state))
         entries.append(_fit_entry(context, number, seen, stored=state is not None))
-    _commit_fits(context, generation, thresholds, numbers, entries)
+    _add_fits(context, thresholds, numbers, entries, report, files)
 
 
-def _screen(
-    context: Context, generation: Generation, numbers: Sequence[int], thresholds: tuple[float, ...], report: Report
-) -> None:
+def _screen(context: Context, numbers: Sequence[int], thresholds: tuple[float, ...], report: Report) -> None:
     """Learn pairs that race, and count by class the fresh draws that tell which of them lead; nothing learned is stored."""
     counters: dict[int, Counter] = {}
     for number in numbers:
@@ -70,7 +68,7 @@ def _screen(
         stage = context.problem.stage_of("screen", group[0])
         whole += sweep(context, (stage, stage), group, range(stage.chunks), use, report)
     entries = [_fit_entry(context, n, Seen(histograms[n].tolist(), []), stored=False) for n in whole]
-    _commit_fits(context, generation, thresholds, whole, entries)
+    _add_fits(context, thresholds, whole, entries, report)
 
 
 def _plain_counter(context: Context, number: int, thresholds: tuple[float, ...]) -> Counter:
@@ -101,7 +99,7 @@ def _learn(context: Context, number: int, thresholds: tuple[float, ...]) -> tupl
         refined, validation, chosen = learn_refined(context, number, np.asarray(thresholds))
         return refined, Seen(validation.tolist(), [], chosen)
     d, d_prime = context.sides(number)
-    counter, perturbed = _restore_other(context, number, thresholds), []
+    counter, perturbed = _restore(context, number, thresholds) if _serves_any(context) else None, []
     if counter is None:
         model = context.loss.fit(d, d_prime)
         if isinstance(model, Decides):
@@ -126,25 +124,24 @@ def _fit_entry(context: Context, number: int, seen: Seen, stored: bool) -> dict[
     return found | ({"chosen": seen.chosen} if seen.chosen else {})
 
 
-def _commit_fits(
+def _add_fits(
     context: Context,
-    generation: Generation,
     thresholds: tuple[float, ...],
     numbers: Sequence[int],
     entries: list[dict[str, Any]],
+    report: Report,
+    files: Sequence[NewFile] = (),
 ) -> None:
     """Record what was learned of some of these pairs."""
     if not entries:
         return
     name = Learn((), thresholds).name([(e["model"], e["stored"]) for e in entries])
-    if context.layout.record("fits", name).is_file():
-        return  # learned again only to count; a record that is there stays as it is
     models = {e["model"] for e in entries}
     learned = (number for number in numbers if context.problem.model_key(number) in models)
     laws = {law for number in learned for law in context.problem.pair_laws[number]}
     prints = {law: context.training_prints[law] for law in sorted(laws) if law in context.training_prints}
     body = {"thresholds": list(thresholds), "entries": entries, "fingerprints": prints}
-    commit(context.layout, "fits", name, body, generation)
+    report.add("fits", name, body, files)
 
 
 def _pair_failure(context: Context, number: int, error: Exception) -> Failure:
@@ -152,7 +149,7 @@ def _pair_failure(context: Context, number: int, error: Exception) -> Failure:
 
 
 def counters_of(
-    context: Context, generation: Generation, numbers: Sequence[int], thresholds: tuple[float, ...], report: Report
+    context: Context, numbers: Sequence[int], thresholds: tuple[float, ...], report: Report
 ) -> dict[int, Counter]:
     """Counters of pairs, restored where a fit task stored them, else learned here (and recorded)."""
     counters: dict[int, Counter] = {}
@@ -170,34 +167,29 @@ def counters_of(
             report.failures.append(_pair_failure(context, number, error))
             continue
         counters[number] = counter
-    _commit_fits(context, generation, thresholds, numbers, entries)
+    _add_fits(context, thresholds, numbers, entries, report)
     return counters
 
 
-def _restore_other(context: Context, number: int, thresholds: tuple[float, ...]) -> Counter | None:
-    """The pair's counter from what was stored for other thresholds, where the loss stores nothing that depends on them."""
-    if context.problem.is_refined or not getattr(context.loss, "serves_any_thresholds", False):
-        return None
-    model = context.problem.model_key(number)
-    for _, body in read_records(context.layout, "fits"):
-        if isinstance(body, DamagedError):
-            continue
-        if any(entry["model"] == model and entry["stored"] for entry in body["entries"]):
-            counter = _restore(context, number, tuple(body["thresholds"]), thresholds)
-            if counter is not None:
-                return counter
-    return None
+def _serves_any(context: Context) -> bool:
+    """Whether what is stored of a learned loss serves all thresholds."""
+    return not context.problem.is_refined and getattr(context.loss, "serves_any_thresholds", False)
 
 
-def _restore(
-    context: Context, number: int, thresholds: tuple[float, ...], wanted: tuple[float, ...] | None = None
-) -> Counter | None:
-    """The pair's counter that was stored for these thresholds, for the wanted ones (None: the same)."""
+def _path_of(context: Context, number: int, thresholds: tuple[float, ...]) -> Path:
+    """Where a pair's counter lies for these thresholds."""
+    return context.layout.counter(context.problem.model_key(number), () if _serves_any(context) else thresholds)
+
+
+def _restore(context: Context, number: int, thresholds: tuple[float, ...]) -> Counter | None:
+    """The pair's counter that was stored for these thresholds."""
     assert context.loss is not None
     try:
-        state = read_state(context.layout.counter(context.problem.model_key(number), thresholds))
+        state = read_state(_path_of(context, number, thresholds))
     except DamagedError:
         return None  # there is none, or it can be learned again
-    if context.problem.is_refined:
-        return restore_counter(state, context.loss)
-    return context.loss.restore(state, np.asarray(thresholds if wanted is None else wanted))
+    with suppress(Exception):  # arrays that somebody else wrote: learning does not need them
+        if context.problem.is_refined:
+            return restore_counter(state, context.loss)
+        return context.loss.restore(state, np.asarray(thresholds))
+    return None

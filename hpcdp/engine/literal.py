@@ -16,12 +16,10 @@ from hpcdp.losses.knn.parameters import LiteralKnnParameters
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.planning.literal import TrainCells
 from hpcdp.planning.task import Work
-from hpcdp.store.layout import Generation
-from hpcdp.store.records import commit
 from hpcdp.study.problem import LiteralCell
 
 
-def train_cells(context: Context, generation: Generation, work: TrainCells, report: Report) -> None:
+def train_cells(context: Context, work: TrainCells, report: Report) -> None:
     """Draw, train and test for each cell, and record their counts."""
     entries = []
     for cell in work.cells:
@@ -31,7 +29,7 @@ def train_cells(context: Context, generation: Generation, work: TrainCells, repo
         except MechanismError as error:
             report.failures.append(Failure.of(cell.describe(), error))
     if entries:
-        commit(context.layout, "cells", work.name(entry["cell"] for entry in entries), {"entries": entries}, generation)
+        report.add("cells", work.name(entry["cell"] for entry in entries), {"entries": entries})
 
 
 def _count_literal(context: Context, cell: LiteralCell, key: str) -> dict[str, Any]:

@@ -1,16 +1,24 @@
-"""What tasks report: how long they took, and what failed."""
+"""What tasks report: what they found, how long they took, and what failed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 from hpcdp._base.raised import readable
 from hpcdp.engine.context import ChunkError
 from hpcdp.errors import StoreError
 from hpcdp.store.again import resume_command
+from hpcdp.store.layout import Layout
 from hpcdp.store.samples import DamagedBlock
+from hpcdp.store.states import State, dump_state, state_bytes
+from hpcdp.store.tallies import DamagedRecord
 from hpcdp.study.declared import RefutedError
+
+_CARRIED = 1 << 20  # bytes of a file that a report carries; larger ones a task writes itself, behind the gate
 
 
 @dataclass(frozen=True)
@@ -18,33 +26,72 @@ class Failure:
     """What could not be done, or not be used.
 
     what: chunk or pair, in words. cause: equal for failures that have one cause, such as one chunk that many pairs need.
-    set_aside: sample record to take out of use, if any. is_wrong: whether it refutes what the study says.
+    set_aside: record to take out of use, if any, by kind and name. is_wrong: whether it refutes what the study says.
     """
 
     what: str
     message: str
     cause: str
-    set_aside: str | None = None
+    set_aside: tuple[str, str] | None = None
     is_wrong: bool = False
 
     @classmethod
     def of(cls, what: str, error: Exception) -> Failure:
-        """From what a task met: a damaged block, a chunk that the mechanism failed on, or else."""
+        """From what a task met: a damaged record, a chunk that the mechanism failed on, or else."""
         message = readable(str(error))
-        if isinstance(error, DamagedBlock):
-            return cls(what, message, error.record, error.record)
+        if isinstance(error, DamagedBlock | DamagedRecord):
+            return cls(what, message, error.record[1], error.record)
         if isinstance(error, RefutedError):
             return cls(what, message, message, is_wrong=True)
         return cls(what, message, error.where if isinstance(error, ChunkError) else f"{what}: {message}")
 
 
+@dataclass(frozen=True)
+class NewFile:
+    """A file or a folder for the store. target: its path there. content: of a file; None: it lies at `staged` by now."""
+
+    target: Path
+    content: bytes | None = None
+    staged: Path | None = None
+
+    @classmethod
+    def of_state(cls, layout: Layout, target: Path, state: State) -> NewFile:
+        """Named arrays; many bytes are written now."""
+        target = target.relative_to(layout.root)
+        if sum(array.nbytes for array in state.values()) <= _CARRIED:
+            return cls(target, state_bytes(state))
+        staged = stage_file(layout)
+        with open(staged, "xb") as file:
+            dump_state(file, state)
+        return cls(target, staged=staged)
+
+
+def stage_file(layout: Layout) -> Path:
+    """A new path behind the gate of the run that a task is of."""
+    assert layout.generation is not None
+    return layout.passage(layout.generation) / uuid4().hex
+
+
+@dataclass(frozen=True)
+class Found:
+    """A record for the store, and the files that come before it. record: kind, name and body; None: files alone."""
+
+    record: tuple[str, str, dict[str, Any]] | None
+    files: Sequence[NewFile] = ()
+
+
 @dataclass
 class Report:
-    """What a task did: how long it took, and what failed."""
+    """What a task did: what it found, which the driver commits, how long it took, and what failed."""
 
     task: str
     seconds: float = 0.0
     failures: list[Failure] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+
+    def add(self, kind: str, name: str, body: dict[str, Any], files: Sequence[NewFile] = ()) -> None:
+        """A record, and the files that it vouches for."""
+        self.found.append(Found((kind, name, body), files))
 
 
 def unusable(store: str | Path, error: OSError) -> StoreError:

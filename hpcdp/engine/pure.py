@@ -21,12 +21,10 @@ from hpcdp.notions.region import choose_regions
 from hpcdp.planning.pure import Choice, Choose, TestRegion
 from hpcdp.planning.task import Work
 from hpcdp.store.arrays import fingerprint
-from hpcdp.store.layout import Generation
-from hpcdp.store.records import commit
 from hpcdp.study.problem import Problem, describe_pairs
 
 
-def choose(context: Context, generation: Generation, work: Choose, report: Report) -> None:
+def choose(context: Context, work: Choose, report: Report) -> None:
     """Learn these pairs, and record what training chooses of each."""
     problem, chosen = context.problem, {}
     for number in work.pairs:
@@ -47,7 +45,7 @@ def choose(context: Context, generation: Generation, work: Choose, report: Repor
     laws = {law for number in chosen for law in problem.pair_laws[number]}
     prints = {law: context.training_prints[law] for law in sorted(laws) if law in context.training_prints}
     body = {"thresholds": [], "entries": entries, "fingerprints": prints}
-    commit(context.layout, "fits", work.name(problem, [*chosen]), body, generation)
+    report.add("fits", work.name(problem, [*chosen]), body)
 
 
 def choose_of(context: Context, number: int) -> Choice:
@@ -91,7 +89,7 @@ def named_points(problem: Problem, choice: Choice) -> list[tuple[Any, tuple[floa
     return [(point, choice.peak.bandwidths) for point in points]
 
 
-def test_region(context: Context, generation: Generation, work: TestRegion, report: Report) -> None:
+def test_region(context: Context, work: TestRegion, report: Report) -> None:
     """Count a range of test chunks of both laws of a pair."""
     problem, chunks = context.problem, range(work.start, work.stop)
     pure, stage = problem.study.pure, problem.test
@@ -135,7 +133,7 @@ def test_region(context: Context, generation: Generation, work: TestRegion, repo
             "entries": [entry],
             "fingerprints": prints,
         }
-        commit(context.layout, "counts", work.name(problem), body, generation)
+        report.add("counts", work.name(problem), body)
 
 
 RUNS: Mapping[type[Work], Run] = {Choose: choose, TestRegion: test_region}

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.engine.context import Context
-from hpcdp.engine.outcomes import Failure, Report
+from hpcdp.engine.outcomes import Failure, NewFile, Report
 from hpcdp.engine.sweep import sweep
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses.protocol import Counter
@@ -17,15 +17,13 @@ from hpcdp.losses.refined.refined import Pilot, refine
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.planning.refining import LearnPilots, Tally
 from hpcdp.planning.spans import disjoint, gaps
-from hpcdp.store.layout import Generation
-from hpcdp.store.records import commit, set_aside
 from hpcdp.store.stages import Stage
-from hpcdp.store.states import read_state, write_state
-from hpcdp.store.tallies import BOTH, TallySpan, known_tallies, sum_tallies, write_tally
+from hpcdp.store.states import read_state
+from hpcdp.store.tallies import BOTH, DamagedRecord, TallySpan, stored_tallies, sum_tallies
 from hpcdp.study.problem import describe_pairs
 
 
-def learn_pilots(context: Context, generation: Generation, work: LearnPilots, report: Report) -> None:
+def learn_pilots(context: Context, work: LearnPilots, report: Report) -> None:
     """Learn and store the pilots of these pairs."""
     problem = context.problem
     assert context.loss is not None
@@ -38,12 +36,12 @@ def learn_pilots(context: Context, generation: Generation, work: LearnPilots, re
         except (MechanismError, DamagedError) as error:
             report.failures.append(Failure.of(describe_pairs(problem, [number]), error))
             continue
-        write_state(context.layout, context.layout.pilot(key), pilot.state(), generation)
         prints = {law: context.training_prints[law] for law in laws if law in context.training_prints}
-        commit(context.layout, "pilots", key, {"fingerprints": prints}, generation)
+        file = NewFile.of_state(context.layout, context.layout.pilot(key), pilot.state())
+        report.add("pilots", key, {"fingerprints": prints}, [file])
 
 
-def tally(context: Context, generation: Generation, items: Tally, report: Report) -> None:
+def tally(context: Context, items: Tally, report: Report) -> None:
     """Draw a span of chunks of both sides of each pair, and store how many outputs lie in each cell."""
     problem = context.problem
     stages = [problem.stage_of(items.stage, items.pairs[0], side) if side in items.sides else None for side in BOTH]
@@ -59,18 +57,20 @@ def tally(context: Context, generation: Generation, items: Tally, report: Report
         counts[number][side] += pilots[number].tally(outputs)
 
     for number in sweep(context, (stages[0], stages[1]), list(pilots), range(items.start, items.stop), use, report):
-        write_tally(context.layout, items.span(problem, number), counts[number], generation)
+        span = items.span(problem, number)
+        target = context.layout.tally(span.pilot, span.name)
+        file = NewFile.of_state(context.layout, target, {"counts": counts[number]})
+        report.add(span.kind, span.name, {}, [file])
 
 
 def restore_pilot(context: Context, number: int) -> Pilot:
-    """A pair's stored pilot; DamagedError where its bytes changed: its record is set aside, so that it is learned again."""
+    """A pair's stored pilot; DamagedRecord where its bytes changed."""
     assert context.loss is not None
     key = context.problem.pilot_keys[number]
     try:
         state = read_state(context.layout.pilot(key))
     except DamagedError as error:
-        set_aside(context.layout, "pilots", key)
-        raise DamagedError(f"{error}; it is learned again") from None
+        raise DamagedRecord(("pilots", key), f"{error}; it is learned again") from None
     return Pilot.restore(state, context.loss)
 
 
@@ -80,7 +80,7 @@ def learn_refined(
     """A pair's counter from its tallies, what to expect of fresh outputs, by class, and who decided at each threshold."""
     pilot = restore_pilot(context, number)
     stages = ([context.problem.stage_of(name, number, side) for side in BOTH] for name in ("refine", "validation"))
-    known = known_tallies(context.layout, context.problem.pilot_keys[number])
+    known = stored_tallies(context.layout, context.problem.pilot_keys[number])
     learned, validation = (_read(context, known, stage, pilot) for stage in stages)
     refined = refine(pilot, learned, validation, thresholds)
     return refined.counter(pilot, thresholds), refined.judged, refined.chosen

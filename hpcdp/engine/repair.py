@@ -14,8 +14,9 @@ from hpcdp.planning.index import Index, read_index
 from hpcdp.store.fence import discard
 from hpcdp.store.layout import Layout
 from hpcdp.store.packs import KIND as PACKS
-from hpcdp.store.records import record_names, set_aside
-from hpcdp.store.samples import place_of, set_block_aside
+from hpcdp.store.records import damaged_lines, has_record, note_damaged_line, record_names, set_aside
+from hpcdp.store.samples import SAMPLES, place_of, set_block_aside
+from hpcdp.store.tallies import recorded_tallies
 from hpcdp.study.problem import Problem
 
 _CHECKED_BYTES = 8 << 30  # stored samples up to this size are read and compared when a run goes on
@@ -23,23 +24,29 @@ _CHECKED_BYTES = 8 << 30  # stored samples up to this size are read and compared
 
 def read_sound_index(layout: Layout, progress: Progress) -> Index:
     """The index, after damaged records were named and set aside so that what they stood for is done again."""
+    assert layout.generation is not None
     index = read_index(layout)
     for kind, name, message in index.damaged:
         progress.note(f"damaged: {message}; it is computed again")
         set_aside(layout, kind, name)
+    for line, message in damaged_lines(layout).items():
+        progress.note(f"damaged: {message}; what it recorded is computed again")
+        note_damaged_line(layout, line, layout.generation)
     return index
 
 
 def remove_unrecorded(layout: Layout, index: Index) -> None:
-    """What a killed task learned and did not record: who finds it would count with it, and never record its training; and
-    packs without a record, in whose place no other comes where tasks are cut otherwise.
-    """
+    """Delete what a run that was killed put in place and did not record: tasks go by what lies there."""
     assert layout.generation is not None
-    known = {layout.counter(model, thresholds) for model, thresholds in index.stored_counters}
+    known = {layout.counter(model, t) for model, own in index.stored_counters for t in (own, ())}
+    known |= {layout.pilot(key) for key in (*index.pilots, *index.choices)}
+    for pilot in (path.name for path in layout.tallies("").glob("*")):
+        known |= {layout.tally(pilot, span.name) for span in recorded_tallies(layout, pilot)}
     known |= {layout.pack(name) for name in record_names(layout, PACKS)}
-    for folder in chain((layout.root / "counters").glob("*"), layout.pack("").glob("*")):
-        if folder.is_dir() and folder not in known:
-            discard(layout, layout.generation, folder)
+    kinds = "counters/*.npz", "pilots/*.npz", "tallies/*/*.npz", "samples/packs/*"
+    for path in chain.from_iterable(layout.root.glob(kind) for kind in kinds):
+        if path not in known:
+            discard(layout, layout.generation, path)
 
 
 def check_samples(
@@ -76,14 +83,19 @@ def check_samples(
         monitor.advance(len(items))
     for record, message in damaged.items():
         monitor.note(f"damaged: {message}; it is computed again")
-        set_samples_aside(layout, problem, record)
+        set_record_aside(layout, problem, *record)
     return bool(damaged)
 
 
-def set_samples_aside(layout: Layout, problem: Problem, record: str) -> None:
-    """Take a block out of use; where it cannot be drawn again as it was, with all that rests on its law's samples."""
-    if not problem.sampler.reproducible and layout.record("samples", record).is_file():  # never in a pack
-        set_laws_aside(layout, problem, {record.partition("-")[0]}, and_unknown=True)
-        assert layout.generation is not None
+def set_record_aside(layout: Layout, problem: Problem, kind: str, name: str) -> None:
+    """Take out of use what is damaged; of samples that cannot be drawn again as they were, all that rests on their law's too."""
+    assert layout.generation is not None
+    if kind not in (SAMPLES, PACKS):
+        set_aside(layout, kind, name)
+        if kind.startswith("tallies/"):
+            discard(layout, layout.generation, layout.tally(kind.partition("/")[2], name))
+        return
+    if not problem.sampler.reproducible and has_record(layout, SAMPLES, name):  # never in a pack
+        set_laws_aside(layout, problem, {name.partition("-")[0]}, and_unknown=True)
         discard(layout, layout.generation, layout.results)  # derived from samples that are no more
-    set_block_aside(layout, record)
+    set_block_aside(layout, kind, name)

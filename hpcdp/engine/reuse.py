@@ -16,13 +16,11 @@ from hpcdp.losses._sort import ascending
 from hpcdp.losses.protocol import Loss, Outputs, Side
 from hpcdp.planning.reuse import CountParts
 from hpcdp.planning.task import Work
-from hpcdp.store.layout import Generation
-from hpcdp.store.records import commit
 from hpcdp.study.problem import describe_pairs
 from hpcdp.study.reuse import Cut, Part
 
 
-def count_parts(context: Context, generation: Generation, work: CountParts, report: Report) -> None:
+def count_parts(context: Context, work: CountParts, report: Report) -> None:
     """Learn and count parts of pools, and record their histograms."""
     problem = context.problem
     assert context.loss is not None
@@ -45,7 +43,7 @@ def count_parts(context: Context, generation: Generation, work: CountParts, repo
         counted[pair, part] = {"pool": problem.pool_keys[pair], "part": part, "counts": found.tolist()}
     if counted:
         body = {"thresholds": list(work.thresholds), "entries": [*counted.values()]}
-        commit(context.layout, "reuse", work.name(problem, [*counted]), body, generation)
+        report.add("reuse", work.name(problem, [*counted]), body)
 
 
 def read_pool(context: Context, law: str) -> Outputs:

@@ -41,8 +41,8 @@ from hpcdp.planning.task import Task
 from hpcdp.results.sequential import ROUNDS, Look, Rounds, SequentialAudit, cells_of, note_audit, round_name
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.lease import Lease
-from hpcdp.store.records import commit, read_json, record_names, set_aside
-from hpcdp.store.samples import DamagedBlock, read_blocks
+from hpcdp.store.records import commit, has_record, read_record, record_names, set_aside
+from hpcdp.store.samples import SAMPLES, DamagedBlock, read_blocks, set_block_aside
 from hpcdp.store.stages import Stage
 from hpcdp.study.claims import Claim
 from hpcdp.study.problem import Problem
@@ -164,7 +164,7 @@ class _Game:
     def _recall(self, name: str) -> bool:
         """Whether a round was played before; then the wealths are as they were after it."""
         try:
-            body = read_json(self.layout.record(ROUNDS, name))
+            body = read_record(self.layout, ROUNDS, name)
         except DamagedError:
             return False  # it is played again, on the same outputs
         self.wealths = [Wealth.from_dict(w) for w in body["wealths"]]
@@ -248,14 +248,15 @@ def _draw(
                 for _ in read_blocks(layout, stage, law, problem.schema, range(chunk, chunk + 1)):
                     pass
             except DamagedBlock as error:
-                if layout.record("samples", error.record).is_file():
+                if has_record(layout, *error.record):
                     monitor.note(f"damaged: {error}; it is drawn again")
-                    set_aside(layout, "samples", error.record)
+                    set_block_aside(layout, *error.record)
+    there = record_names(layout, SAMPLES)
     tasks = [
         Task(f"round-{number}-{law}-{chunk}", DrawRounds(((law, chunk, game.rounds.chunk),)), (), 1, 1.0)
         for law in problem.laws
         for chunk in game.rounds.chunks(number)
-        if not layout.record("samples", stage.name_of(law, chunk)).is_file()
+        if stage.name_of(law, chunk) not in there
     ]
     if tasks:
         monitor.begin(f"round {number + 1}", tasks)
@@ -271,7 +272,7 @@ def _refuse_equal_chunks(game: _Game, number: int, again: str) -> None:
     problem, layout, stage = game.problem, game.layout, game.stage
     for law in problem.laws:
         for chunk in game.rounds.chunks(number):
-            (text,) = read_json(layout.record("samples", stage.name_of(law, chunk)))["fingerprints"]
+            (text,) = read_record(layout, SAMPLES, stage.name_of(law, chunk))["fingerprints"]
             new = (law, stage.name, chunk)
             old = game.prints.setdefault(text, new)
             if old == new:
@@ -284,9 +285,9 @@ def _refuse_equal_chunks(game: _Game, number: int, again: str) -> None:
 
 def _set_aside(layout: Layout, laws: set[str]) -> None:
     """Take the batches of these laws out of use, and what was won, which is played again on batches that stay."""
-    for name in record_names(layout, "samples"):
+    for name in record_names(layout, SAMPLES):
         law, stage, *_ = name.split("-")
         if law in laws and stage == Stage.endless(1).name:
-            set_aside(layout, "samples", name)
+            set_block_aside(layout, SAMPLES, name)
     for name in record_names(layout, ROUNDS):
         set_aside(layout, ROUNDS, name)

@@ -16,10 +16,9 @@ from hpcdp._base.raised import readable
 from hpcdp.engine._tape_choice import aims_of, asked_of, bounded_of, choose, directions_of, main_of, rest_of
 from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.fresh import fresh_prints
-from hpcdp.engine.outcomes import Failure, Report
+from hpcdp.engine.outcomes import Failure, Found, NewFile, Report
 from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
-from hpcdp.keys import digest_array, digest_json
 from hpcdp.losses import kind_of, make_loss
 from hpcdp.losses.auto._vectors import projecting_loss
 from hpcdp.losses.line.lookup import Lookup
@@ -36,9 +35,8 @@ from hpcdp.notions.weighted_sums import Cells, count_leftover, spread, sum_lower
 from hpcdp.planning.tape import CHUNK, FEW, LOOKED, Choice, DrawTape, LearnTape, few_of, last_of, stage_of
 from hpcdp.planning.task import Work
 from hpcdp.store.arrays import fingerprint
-from hpcdp.store.layout import Generation
-from hpcdp.store.records import commit, read_json, set_aside
-from hpcdp.store.states import read_state, write_state
+from hpcdp.store.states import digest_of, read_state
+from hpcdp.store.tallies import DamagedRecord
 from hpcdp.study.declared import Declared
 from hpcdp.study.mechanism import FunctionCall
 from hpcdp.study.problem import Problem, describe_pairs
@@ -64,7 +62,7 @@ _INSTEAD = (
 )
 
 
-def learn_tape(context: Context, generation: Generation, work: LearnTape, report: Report) -> None:
+def learn_tape(context: Context, work: LearnTape, report: Report) -> None:
     """Learn these pairs, and record what was chosen of each."""
     for number in work.pairs:
         try:
@@ -73,11 +71,11 @@ def learn_tape(context: Context, generation: Generation, work: LearnTape, report
             report.failures.append(Failure.of(describe_pairs(context.problem, [number]), error))
             continue
         key = context.problem.tape_keys[number]
-        write_state(context.layout, context.layout.pilot(key), state, generation)
+        file = NewFile.of_state(context.layout, context.layout.pilot(key), state)
         size = context.problem.study.estimate.train
         entry = {"model": key, "training": [[size], [size]], "stored": False, "choice": choice.to_dict()}
         body = {"thresholds": [], "entries": [entry], "fingerprints": {}}
-        commit(context.layout, "fits", work.name(context.problem, number), body, generation)
+        report.add("fits", work.name(context.problem, number), body, [file])
 
 
 def _draw(context: Context, law: str, stage: str, chunk: int, size: int, **how: Any) -> tuple[Outputs, Tape]:
@@ -157,7 +155,7 @@ def _learn(context: Context, number: int, recorded: Choice | None = None) -> tup
         state[_PROJECTING] = np.frombuffer(projecting.encode(), np.uint8)
     odd = (direction.unexplained for direction in directions_of(learned, classes, epsilons))
     unexplained = tuple(tuple((j, *told) for j, told in one.items()) for one in odd)
-    return state, replace(choice, state=_digest(state), unexplained=unexplained)
+    return state, replace(choice, state=digest_of(state), unexplained=unexplained)
 
 
 def _trial(context: Context, law: str, size: int, seed: int, **how: Any) -> tuple[Outputs, Tape]:
@@ -193,28 +191,22 @@ def _classes(losses: Floats, epsilons: Floats) -> Ints:
     return np.stack([np.searchsorted(epsilons, values, "left") for values in (losses, -losses)])
 
 
-def _learned(context: Context, generation: Generation, number: int) -> tuple[State, Choice]:
+def _learned(context: Context, work: DrawTape, report: Report) -> State:
     """What was learned of a pair, out of the store; learned again where arrays are damaged, which the study decides.
 
-    Raises DamagedError where that taught otherwise, as on another machine: what was drawn before is of no use then.
+    Raises DamagedRecord where that taught otherwise, as on another machine: what was drawn before is of no use then.
     """
-    problem, layout = context.problem, context.layout
-    name, folder = LearnTape.name(problem, number), layout.pilot(problem.tape_keys[number])
-    choice = Choice.from_dict(read_json(layout.record("fits", name))["entries"][0]["choice"])
+    problem, path = context.problem, context.layout.pilot(context.problem.tape_keys[work.pair])
     with suppress(DamagedError):
-        state = read_state(folder)
-        if _digest(state) == choice.state:
-            return state, choice
-    state, found = _learn(context, number, choice)
-    if found != choice:
-        set_aside(layout, "fits", name)
-        raise DamagedError(f"{layout.relative(folder)} is damaged; it is learned again")
-    write_state(layout, folder, state, generation)
-    return state, choice
-
-
-def _digest(state: State) -> str:
-    return digest_json({name: digest_array(array) for name, array in state.items()})
+        state = read_state(path)
+        if digest_of(state) == work.choice.state:
+            return state
+    state, found = _learn(context, work.pair, work.choice)
+    if found != work.choice:
+        record = "fits", LearnTape.name(problem, work.pair)
+        raise DamagedRecord(record, f"{context.layout.relative(path)} is damaged; it is learned again")
+    report.found.append(Found(None, [NewFile.of_state(context.layout, path, state)]))
+    return state
 
 
 class Judge:
@@ -265,14 +257,12 @@ class Judge:
         return Cells(np.asarray(bets.columns, np.int64) + 1, rates, cutoffs)
 
 
-def draw_tape(context: Context, generation: Generation, work: DrawTape, report: Report) -> None:
+def draw_tape(context: Context, work: DrawTape, report: Report) -> None:
     """Draw a span of chunks, and record the sums of each."""
     problem = context.problem
     law = problem.pair_laws[work.pair][work.side]
     try:
-        test = Judge(problem, *_learned(context, generation, work.pair))
-        if test.choice.key(problem.tape_keys[work.pair]) != work.key:
-            raise DamagedError(f"{describe_pairs(problem, [work.pair])} was learned anew meanwhile; it is drawn again")
+        test = Judge(problem, _learned(context, work, report), work.choice)
         stage = stage_of(problem, test.choice, work.part, work.side)
         found = list(_chunks(context, test, work, law))
     except (MechanismError, DamagedError) as error:
@@ -281,7 +271,7 @@ def draw_tape(context: Context, generation: Generation, work: DrawTape, report: 
     draws = sum(stage.chunk_size(chunk) for chunk in range(work.start, work.stop))
     body = {"key": work.key, "part": work.part, "side": work.side, "draws": draws}
     body |= {"start": work.start, "stop": work.stop, "chunks": found}
-    commit(context.layout, "tapes", work.name, body, generation)
+    report.add("tapes", work.name, body)
 
 
 def _chunks(context: Context, test: Judge, work: DrawTape, law: str) -> Iterator[dict[str, Any]]:

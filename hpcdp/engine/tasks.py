@@ -1,4 +1,4 @@
-"""The tasks: pure functions of a store's study and of their keys. Each writes its data first and its record last.
+"""The tasks: pure functions of a store's study and of their keys. They return what they found, which the driver commits.
 
 A mechanism's failure on one chunk costs that chunk and what depends on it; it is reported, and the rest goes on.
 """
@@ -6,12 +6,13 @@ A mechanism's failure on one chunk costs that chunk and what depends on it; it i
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
 from hpcdp.engine.context import ChunkError, Context, open_context
-from hpcdp.engine.outcomes import Failure, Report, no_memory, unusable
+from hpcdp.engine.outcomes import Failure, NewFile, Report, no_memory, stage_file, unusable
 from hpcdp.engine.ways import Run, runs_of
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.losses import make_loss
@@ -22,10 +23,12 @@ from hpcdp.mechanisms.streams import Stream
 from hpcdp.notions import _joint_kernels  # noqa: F401  # loaded once, before workers are forked: its users load it late
 from hpcdp.planning.sampling import Draw, DrawRounds
 from hpcdp.planning.task import Task, Work
-from hpcdp.store.layout import Generation
+from hpcdp.store.fence import check_generation
+from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.modes import own_files
-from hpcdp.store.packs import forget_packs, write_packs
-from hpcdp.store.samples import DamagedBlock, place_of, read_blocks, write_block
+from hpcdp.store.packs import KIND as PACKS
+from hpcdp.store.packs import PACK_BYTES, forget_packs, pack_name, size_of
+from hpcdp.store.samples import SAMPLES, DamagedBlock, place_of, read_blocks, write_blocks
 from hpcdp.store.stages import Stage
 from hpcdp.study.trial_draws import equals_no_chance
 
@@ -39,11 +42,10 @@ def run_task(root: str, version: int, generation: Generation, task: Task) -> Rep
     report = Report(task.name)
     try:
         context = open_context(root, version, task.sizes).under(generation)
-        work = task.work.left(context.layout, context.problem)
-        if work is not None:
-            runs = {**RUNS, **runs_of(context.problem)}
-            runs[type(work)](context, generation, work, report)
+        runs = {**RUNS, **runs_of(context.problem)}
+        runs[type(task.work)](context, task.work, report)
     except OSError as error:
+        check_generation(Layout(Path(root)), generation)
         raise unusable(root, error) from error
     except MemoryError as error:
         raise no_memory(root) from error
@@ -53,53 +55,64 @@ def run_task(root: str, version: int, generation: Generation, task: Task) -> Rep
     return report
 
 
-def _draw(context: Context, generation: Generation, work: Draw, report: Report) -> None:
+def _draw(context: Context, work: Draw, report: Report) -> None:
     stages = {stage.name: stage for stage in context.problem.kept_stages}
-    if work.packed:
-        drawn = _drawn(context, ((stages[name], law, block) for law, name, block in work.blocks), report)
-        write_packs(context.layout, context.problem.schema, drawn, generation)
+    if not work.packed:
+        for law, name, block in work.blocks:
+            _keep(context, stages[name], law, block, report)
         return
+    some: dict[str, list[Outputs]] = {}
+    size = 0
     for law, name, block in work.blocks:
-        _keep(context, generation, stages[name], law, block, report)
-
-
-def _drawn(
-    context: Context, blocks: Iterable[tuple[Stage, str, int]], report: Report
-) -> Iterator[tuple[str, list[Outputs]]]:
-    """Blocks by the names of their records, with their chunks; those on which the mechanism fails are left out."""
-    for stage, law, block in blocks:
+        stage = stages[name]
         try:
-            yield stage.name_of(law, block), [context.draw(stage, law, chunk) for chunk in stage.block_chunks(block)]
+            parts = [context.draw(stage, law, chunk) for chunk in stage.block_chunks(block)]
         except ChunkError as error:
             report.failures.append(Failure(error.where, error.reason, stage.name_of(law, block)))
+            continue
+        some[stage.name_of(law, block)] = parts
+        size += sum(sum(map(len, part)) if part.dtype == object else part.nbytes for part in parts)
+        if size >= PACK_BYTES:
+            _pack(context, some, report)
+            some, size = {}, 0
+    if some:
+        _pack(context, some, report)
 
 
-def _draw_rounds(context: Context, generation: Generation, work: DrawRounds, report: Report) -> None:
+def _pack(context: Context, blocks: dict[str, list[Outputs]], report: Report) -> None:
+    """Write blocks into one array, as the sizes in their names and the order of their names have it."""
+    name, ordered = pack_name(blocks), {block: blocks[block] for block in sorted(blocks)}
+    staged = stage_file(context.layout)
+    prints = write_blocks(staged, context.problem.schema, ordered, sum(map(size_of, ordered)))
+    report.add(PACKS, name, {"fingerprints": prints}, [NewFile(Path("samples", "packs", name), staged=staged)])
+
+
+def _draw_rounds(context: Context, work: DrawRounds, report: Report) -> None:
     for law, chunk, size in work.chunks:
-        _keep(context, generation, Stage.endless(size), law, chunk, report)
+        _keep(context, Stage.endless(size), law, chunk, report)
 
 
-def _keep(context: Context, generation: Generation, stage: Stage, law: str, block: int, report: Report) -> None:
-    """Draw one block into the store; where the mechanism fails, whoever needs the block will miss its record."""
-
-    def draw(chunk: int) -> Outputs:
-        return context.draw(stage, law, chunk)
-
+def _keep(context: Context, stage: Stage, law: str, block: int, report: Report) -> None:
+    """Draw one block into an array; where the mechanism fails, whoever needs the block will miss its record."""
+    name, staged = stage.name_of(law, block), stage_file(context.layout)
+    chunks = (context.draw(stage, law, chunk) for chunk in stage.block_chunks(block))
     try:
-        write_block(context.layout, stage, law, block, context.problem.schema, generation, draw)
+        prints = write_blocks(staged, context.problem.schema, {name: chunks}, stage.block_size(block), stage.chunk)
     except ChunkError as error:
-        report.failures.append(Failure(error.where, error.reason, stage.name_of(law, block)))
+        report.failures.append(Failure(error.where, error.reason, name))
+        return
+    report.add(SAMPLES, name, {"fingerprints": prints[name]}, [NewFile(Path("samples", name), staged=staged)])
 
 
 RUNS: Mapping[type[Work], Run] = {Draw: _draw, DrawRounds: _draw_rounds}
 """What every way needs."""
 
 
-def check_blocks(root: str, version: int, items: tuple[tuple[str, str, int], ...]) -> list[tuple[str, str]]:
+def check_blocks(root: str, version: int, items: tuple[tuple[str, str, int], ...]) -> list[tuple[tuple[str, str], str]]:
     """Read stored blocks and compare their checksums; (record, message) of each that is damaged or missing."""
     context = open_context(root, version)
     stages = {stage.name: stage for stage in context.problem.kept_stages}
-    damaged: dict[str, str] = {}
+    damaged: dict[tuple[str, str], str] = {}
     forget_packs()
     for law, name, block in items:
         stage = stages[name]

@@ -9,11 +9,10 @@ from typing import Any, cast
 from hpcdp.engine.context import Context
 from hpcdp.engine.outcomes import Report
 from hpcdp.planning.task import Work
-from hpcdp.store.layout import Generation
 from hpcdp.study.problem import Problem
 from hpcdp.study.ways import WAYS
 
-Run = Callable[[Context, Generation, Any, Report], None]
+Run = Callable[[Context, Any, Report], None]
 
 
 def runs_of(problem: Problem) -> Mapping[type[Work], Run]:

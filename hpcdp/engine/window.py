@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Protocol, Self
@@ -39,10 +39,13 @@ class Watch(Protocol):
 
 
 class Window:
-    """Calls on their way, and what the wait for them looks at. underway: what those were begun for that have not ended."""
+    """Calls on their way, and what the wait for them looks at. underway: what those were begun for that have not ended.
 
-    def __init__(self, executor: TaskExecutor, watch: Watch) -> None:
-        self.executor, self.watch = executor, watch
+    idle: called every half second of a wait.
+    """
+
+    def __init__(self, executor: TaskExecutor, watch: Watch, idle: Callable[[], None] = lambda: None) -> None:
+        self.executor, self.watch, self._idle = executor, watch, idle
         self.underway: dict[Future[Any], Any] = {}
         self._ended: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
         self._last = self._seen = self._looked = time.monotonic()
@@ -78,6 +81,7 @@ class Window:
         while not found:
             with suppress(queue.Empty):
                 found.append(self._ended.get(timeout=_TICK))
+            self._idle()
             self._look_if_due()
         with suppress(queue.Empty):
             while True:
@@ -85,12 +89,15 @@ class Window:
         self._last = self._seen = time.monotonic()
         self._pause = _QUIET
         self._refuse_lost()
-        results = []
+        results: list[tuple[Any, Any]] = []
         for future in found:
             error = future.exception()
-            if error is not None and not isinstance(error, ProcessDied):
+            if error is None or isinstance(error, ProcessDied):
+                results.append((self.underway.pop(future), error or future.result()))
+            elif not results and future is found[-1]:
                 raise error
-            results.append((self.underway.pop(future), error or future.result()))
+            else:
+                self._ended.put(future)  # first what the others found, which would be lost
         return results
 
     def _refuse_lost(self) -> None:

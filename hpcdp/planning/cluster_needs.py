@@ -10,13 +10,14 @@ from typing import Any
 from hpcdp.clusters.profile import Profile
 from hpcdp.planning.task import Task
 
-_START = 30.0  # seconds from a job's start to its first task
+_START = 60.0  # seconds from a job's start to its first task: to start, and to compile kernels once a node
 
 
 @dataclass(frozen=True)
 class ClusterNeeds:
     """at_once: jobs that run together. jobs: over all walltimes. seconds: if no job has to wait. longest: of one task.
 
+    useful: seconds in which a job takes tasks. share: of the slots' time in which they work.
     core_hours: of the workers' jobs; node_hours: the same in nodes of cores_per_node (by default, of a job's) cores.
     """
 
@@ -27,6 +28,7 @@ class ClusterNeeds:
     seconds: float
     longest: float
     useful: float
+    share: float
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -40,10 +42,10 @@ class ClusterNeeds:
 
 def cluster_needs(tasks: Sequence[Task], profile: Profile) -> ClusterNeeds:
     """What these tasks should need on a profile's cluster."""
-    worker, size = profile.worker, profile.size
+    worker = profile.worker
     total = sum(task.seconds for task in tasks)
     longest = max((task.seconds for task in tasks), default=0.0)
-    at_once = min(size.most, max(size.least, -(-len(tasks) // worker.slots), 1))
+    at_once = max(1, profile.jobs_for(len(tasks), total))
     seconds = max(longest, total / (at_once * worker.slots)) + _START
     jobs = at_once * math.ceil(seconds / profile.useful_seconds)
     core_hours = at_once * worker.cores * seconds / 3600
@@ -55,4 +57,5 @@ def cluster_needs(tasks: Sequence[Task], profile: Profile) -> ClusterNeeds:
         seconds=seconds,
         longest=longest,
         useful=profile.useful_seconds,
+        share=total / (at_once * worker.slots * seconds),
     )

@@ -16,9 +16,7 @@ from hpcdp.planning.refining import TalliesLeft, tallies_left, tally_progress, t
 from hpcdp.planning.sampling import BLOCK_PAIRS, batches, cut, made_by, sample_tasks, sampling_seconds, task_seconds
 from hpcdp.planning.spans import merged_length
 from hpcdp.planning.task import Amounts, Progress, Task, Work
-from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
-from hpcdp.store.states import has_state
 from hpcdp.study.problem import Problem, describe_pairs
 from hpcdp.study.sizes import Sizes
 
@@ -34,13 +32,6 @@ class Learn(Work):
     kind: ClassVar[str] = "fit"
     pairs: tuple[int, ...]
     thresholds: Thresholds
-
-    def left(self, layout: Layout, problem: Problem) -> Learn | None:
-        """A race stores nothing learned; else each pair has its stored counter, too."""
-        models, stores = [problem.model_key(number) for number in self.pairs], not problem.is_screened
-        name = self.name([(model, stores) for model in models])
-        whole = not stores or all(has_state(layout.counter(model, self.thresholds)) for model in models)
-        return None if whole and layout.record("fits", name).is_file() else self
 
     def split(self) -> Sequence[Learn]:
         return [Learn((number,), self.thresholds) for number in self.pairs]
@@ -62,9 +53,6 @@ class Count(Work):
     start: int
     stop: int
     thresholds: Thresholds
-
-    def left(self, layout: Layout, problem: Problem) -> Count | None:
-        return None if layout.record("counts", self.name(problem, self.pairs)).is_file() else self
 
     def split(self) -> Sequence[Count]:
         return [replace(self, pairs=(number,)) for number in self.pairs]

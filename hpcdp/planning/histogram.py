@@ -24,7 +24,6 @@ from hpcdp.planning.counted import worst_errors  # noqa: F401  # a part of this 
 from hpcdp.planning.index import Index
 from hpcdp.planning.sampling import batches, cut, made_by, sample_tasks, sampling_seconds, task_seconds
 from hpcdp.planning.task import Amounts, Progress, Task, Work
-from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
 from hpcdp.study.estimate import Target
 from hpcdp.study.file import Study
@@ -55,9 +54,6 @@ class CountBins(Work):
     start: int
     stop: int
     bins: int
-
-    def left(self, layout: Layout, problem: Problem) -> CountBins | None:
-        return None if layout.record("counts", self.name(problem, self.laws)).is_file() else self
 
     def split(self) -> Sequence[CountBins]:
         return [replace(self, laws=(law,)) for law in self.laws]

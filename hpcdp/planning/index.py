@@ -15,10 +15,10 @@ from hpcdp.notions.dependence import COLUMNS
 from hpcdp.planning.spans import disjoint, gaps
 from hpcdp.store.layout import Layout
 from hpcdp.store.packs import KIND as PACKS
-from hpcdp.store.packs import read_packs
+from hpcdp.store.packs import recorded_packs
 from hpcdp.store.records import read_records, record_names
 from hpcdp.store.stages import Stage
-from hpcdp.store.tallies import TallySpan, known_tallies
+from hpcdp.store.tallies import TallySpan, recorded_tallies
 from hpcdp.study.decisions import known_choice
 
 Ints = NDArray[np.int64]
@@ -181,14 +181,14 @@ def _pick(parts: list[tuple[Thresholds, Exceed]], wanted: Sequence[float]) -> Ex
 def read_index(layout: Layout) -> Index:
     """Read all records; those of blocks of samples, pilots and tallies by their names only."""
     index = Index(samples=record_names(layout, "samples"), pilots=record_names(layout, "pilots"), layout=layout)
-    for name, blocks in read_packs(layout):
+    for name, blocks in recorded_packs(layout):
         if isinstance(blocks, DamagedError):
             index.damaged.append((PACKS, name, str(blocks)))
         else:
             index.samples.update(blocks)
     index.chosen = known_choice(layout)
     for pilot in index.pilots:
-        for tally in known_tallies(layout, pilot):
+        for tally in recorded_tallies(layout, pilot):
             for side in tally.sides:
                 index.tallies.setdefault((pilot, tally.stage, side), []).append(tally)
     for body in _sound(layout, "fits", index):

@@ -13,7 +13,6 @@ from hpcdp.planning.counted import memory
 from hpcdp.planning.index import Index
 from hpcdp.planning.sampling import batches, task_seconds
 from hpcdp.planning.task import Amounts, Progress, Task, Work
-from hpcdp.store.layout import Layout
 from hpcdp.study.problem import LiteralCell, Problem
 
 
@@ -23,11 +22,6 @@ class TrainCells(Work):
 
     kind: ClassVar[str] = "literal"
     cells: tuple[LiteralCell, ...]
-
-    def left(self, layout: Layout, problem: Problem) -> TrainCells | None:
-        return (
-            None if layout.record("cells", self.name(problem.cell_key(cell) for cell in self.cells)).is_file() else self
-        )
 
     def split(self) -> Sequence[TrainCells]:
         return [TrainCells((cell,)) for cell in self.cells]

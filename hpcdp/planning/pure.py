@@ -16,7 +16,6 @@ from hpcdp.planning.counted import worst_errors  # noqa: F401  # a part of this 
 from hpcdp.planning.index import Index, Span, first_of
 from hpcdp.planning.sampling import batches, cut, made_by, sample_tasks, sampling_seconds, task_seconds
 from hpcdp.planning.task import Amounts, Progress, Task, Work
-from hpcdp.store.layout import Layout
 from hpcdp.study.problem import Problem, describe_pairs
 
 _PRUDENCE = 3.0  # standard errors by which a pair's ε̂ has to be ahead
@@ -62,9 +61,6 @@ class Choose(Work):
     kind: ClassVar[str] = "choose"
     pairs: tuple[int, ...]
 
-    def left(self, layout: Layout, problem: Problem) -> Choose | None:
-        return None if layout.record("fits", self.name(problem, self.pairs)).is_file() else self
-
     def split(self) -> Sequence[Choose]:
         return [Choose((number,)) for number in self.pairs]
 
@@ -85,9 +81,6 @@ class TestRegion(Work):
     start: int
     stop: int
     choice: Choice
-
-    def left(self, layout: Layout, problem: Problem) -> TestRegion | None:
-        return None if layout.record("counts", self.name(problem)).is_file() else self
 
     def split(self) -> Sequence[TestRegion]:
         return [self]

@@ -11,9 +11,8 @@ from hpcdp.planning.index import Index, first_of
 from hpcdp.planning.sampling import BLOCK_PAIRS, batches, cut
 from hpcdp.planning.spans import merged_length, without
 from hpcdp.planning.task import Progress, Task, Work
-from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
-from hpcdp.store.tallies import BOTH, TallySpan, is_tallied
+from hpcdp.store.tallies import BOTH, TallySpan
 from hpcdp.study.problem import Problem, describe_pairs
 
 
@@ -23,10 +22,6 @@ class LearnPilots(Work):
 
     kind: ClassVar[str] = "pilot"
     pairs: tuple[int, ...]
-
-    def left(self, layout: Layout, problem: Problem) -> LearnPilots | None:
-        todo = (n for n in self.pairs if not layout.record("pilots", problem.pilot_keys[n]).is_file())
-        return LearnPilots(pairs) if (pairs := tuple(todo)) else None
 
     def split(self) -> Sequence[LearnPilots]:
         return [LearnPilots((number,)) for number in self.pairs]
@@ -45,10 +40,6 @@ class Tally(Work):
     start: int
     stop: int
     sides: tuple[int, ...] = BOTH
-
-    def left(self, layout: Layout, problem: Problem) -> Tally | None:
-        todo = (number for number in self.pairs if not is_tallied(layout, self.span(problem, number)))
-        return replace(self, pairs=pairs) if (pairs := tuple(todo)) else None
 
     def split(self) -> Sequence[Tally]:
         return [replace(self, pairs=(number,)) for number in self.pairs]

@@ -13,7 +13,6 @@ from hpcdp.planning.counted import draws_and_calls
 from hpcdp.planning.index import Index, Thresholds, first_of
 from hpcdp.planning.sampling import made_by, sample_tasks, sampling_seconds, task_seconds
 from hpcdp.planning.task import Amounts, Progress, Task, Work
-from hpcdp.store.layout import Layout
 from hpcdp.study.problem import Problem, describe_pairs
 from hpcdp.study.reuse import Cut, Part, most_learned
 
@@ -25,9 +24,6 @@ class CountParts(Work):
     kind: ClassVar[str] = "reuse"
     parts: tuple[tuple[int, int], ...]
     thresholds: Thresholds
-
-    def left(self, layout: Layout, problem: Problem) -> CountParts | None:
-        return None if layout.record("reuse", self.name(problem, self.parts)).is_file() else self
 
     def split(self) -> Sequence[CountParts]:
         return [CountParts((part,), self.thresholds) for part in self.parts]

@@ -10,9 +10,6 @@ from typing import ClassVar, NamedTuple
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index
 from hpcdp.planning.task import Task, Work
-from hpcdp.store.layout import Layout
-from hpcdp.store.packs import known_packs
-from hpcdp.store.records import record_names
 from hpcdp.store.stages import Stage
 from hpcdp.study.problem import Problem
 
@@ -20,10 +17,8 @@ _SHORTEST, _LONGEST = 0.5, 20.0  # seconds a task
 _TASKS_PER_WORKER = 8
 _BLOCK_SECONDS = 3e-3  # to write the files and the record of a block, whatever its size
 _PACKED_SECONDS = 1e-4  # of a block in a pack
-_PACKED_BYTES = 64 << 10  # of a block: a pack holds a hundred of them at least
-
-FEWEST_PACKED = 256
-"""Small blocks from which on they go into packs: files of fewer take less than a second."""
+_PACKED_BYTES = 4 << 20  # of a block that goes into a pack
+_RATE = 250.0  # tasks a second, half of what a scheduler does on one core
 
 BLOCK_PAIRS = 16
 """Pairs that share one drawn chunk of D, where a pair is cut in spans."""
@@ -36,15 +31,6 @@ class Draw(Work):
     kind: ClassVar[str] = "sample"
     blocks: tuple[tuple[str, str, int], ...]
     packed: bool = False
-
-    def left(self, layout: Layout, problem: Problem) -> Draw | None:
-        stages = {stage.name: stage for stage in problem.kept_stages}
-        if self.packed:  # two listings, where each of thousands of blocks would be looked for
-            held = known_packs(layout).keys() | record_names(layout, "samples")
-            todo = (b for b in self.blocks if stages[b[1]].name_of(b[0], b[2]) not in held)
-        else:
-            todo = (b for b in self.blocks if not _is_kept(layout, stages[b[1]], b[0], b[2]))
-        return Draw(blocks, self.packed) if (blocks := tuple(todo)) else None
 
     def split(self) -> Sequence[Draw]:
         return [Draw((block,)) for block in self.blocks]
@@ -70,10 +56,6 @@ class DrawRounds(Work):
     is_one_draw: ClassVar[bool] = True
     chunks: tuple[tuple[str, int, int], ...]
 
-    def left(self, layout: Layout, problem: Problem) -> DrawRounds | None:
-        todo = (chunk for chunk in self.chunks if not _is_kept(layout, Stage.endless(chunk[2]), chunk[0], chunk[1]))
-        return DrawRounds(chunks) if (chunks := tuple(todo)) else None
-
     def split(self) -> Sequence[DrawRounds]:
         return [DrawRounds((chunk,)) for chunk in self.chunks]
 
@@ -90,13 +72,11 @@ def _stage(problem: Problem, name: str) -> Stage:
     return problem.train if name == "train" else problem.test
 
 
-def _is_kept(layout: Layout, stage: Stage, law: str, block: int) -> bool:
-    return layout.record("samples", stage.name_of(law, block)).is_file()
-
-
 def task_seconds(seconds: float, workers: int) -> float:
-    """How long a task should last where all take so many seconds: short enough for every worker to have some."""
-    return min(_LONGEST, max(_SHORTEST, seconds / (_TASKS_PER_WORKER * max(1, workers))))
+    """How long a task should last where all take so many seconds: short enough for every worker to have some, and so long that a
+    scheduler keeps up with all of them.
+    """
+    return max(_SHORTEST, workers / _RATE, min(_LONGEST, seconds / (_TASKS_PER_WORKER * max(1, workers))))
 
 
 def made_by(tasks: Sequence[Task]) -> dict[tuple[str, str], list[tuple[int, str]]]:
@@ -158,7 +138,7 @@ class _Block(NamedTuple):
 def _blocks_left(problem: Problem, index: Index, costs: Costs) -> list[_Block]:
     """Every block that is kept and not there yet, in the pairs' order."""
     keys: list[tuple[str, str, int]] = []
-    small = {stage.name for stage in problem.kept_stages if is_small(problem, stage, costs)}
+    small = {stage.name for stage in problem.kept_stages if is_small(problem, stage)}
     cost: dict[tuple[str, int], tuple[float, float]] = {}
     for stage in problem.kept_stages:
         for block in range(stage.blocks):
@@ -166,8 +146,6 @@ def _blocks_left(problem: Problem, index: Index, costs: Costs) -> list[_Block]:
             drawing = costs.drawing(size, len(stage.block_chunks(block)))
             cost[stage.name, block] = drawing + costs.write * size, drawing
             keys += [(law, stage.name, block) for law in problem.laws if stage.name_of(law, block) not in index.samples]
-    if sum(key[1] in small for key in keys) < FEWEST_PACKED:
-        small = set()
     found = []
     for key in keys:
         (seconds, drawing), packed = cost[key[1:]], key[1] in small
@@ -183,14 +161,13 @@ def _blocks_left(problem: Problem, index: Index, costs: Costs) -> list[_Block]:
     return sorted(found, key=place)
 
 
-def is_small(problem: Problem, stage: Stage, costs: Costs) -> bool:
-    """Whether all that a law has in a stage is one block that takes less time and room than files of its own.
+def is_small(problem: Problem, stage: Stage) -> bool:
+    """Whether all that a law has in a stage is one small block, which lies with others in one array.
 
     What cannot be drawn again has files of its own: what is damaged then takes out of use what rests on its law alone.
     """
-    drawn_fast = costs.drawing(stage.total, stage.chunks) <= _BLOCK_SECONDS
     fits = stage.blocks == 1 and problem.schema.bytes_stored(stage.total) <= _PACKED_BYTES
-    return problem.sampler.reproducible and drawn_fast and fits
+    return problem.sampler.reproducible and fits
 
 
 def cut(stage: Stage, gaps: Iterable[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:

@@ -41,6 +41,8 @@ _NAMED = 10  # pairs that a warning names
 _START, _START_HERE = 3.0, 1.0  # seconds, with and without workers
 _BASE_MEMORY = 350 << 20  # a worker with its libraries and compiled kernels
 
+_HALF, _FEW = 0.5, 1.0  # of the jobs' time: a plan warns below, where it is more than so many core-hours
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -184,6 +186,11 @@ class Plan:
             f"({found.core_hours:.2g} core-hours)",
             f"  time           about {duration(found.seconds)}: until {end:%Y-%m-%d %H:%M} if no job has to wait{rest}",
         ]
+        if found.share < _HALF and found.core_hours > _FEW:
+            lines.append(
+                f"  useful         ONLY {found.share:.0%} of the jobs' time: the rest goes into starting and compiling; fewer "
+                "jobs (size), or a larger worker.useful, waste less"
+            )
         if found.has_endless_task:
             lines.append(
                 f"  walltime       TOO SHORT: a task may take {duration(found.longest)}, a job takes tasks for "
@@ -239,7 +246,7 @@ def make_plan(
         tasks=_by_kind(tasks),
         samples=amounts.draws + chosen,
         bytes_kept=kept,
-        files=describe_files(problem, len(tasks), costs),
+        files=describe_files(problem),
         memory=_BASE_MEMORY + amounts.memory,
         seconds=_span(tasks, at_once) + (_START_HERE if is_here else _START),
         workers=workers,

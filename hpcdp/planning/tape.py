@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
 from hpcdp.keys import digest_json
@@ -15,7 +15,6 @@ from hpcdp.planning.index import Index, TapeSpan, first_of
 from hpcdp.planning.sampling import batches, cut, task_seconds
 from hpcdp.planning.spans import disjoint, gaps
 from hpcdp.planning.task import Amounts, Progress, Task, Work
-from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
 from hpcdp.study.estimate import FEWEST_TAPE
 from hpcdp.study.problem import Problem, describe_pairs
@@ -120,10 +119,6 @@ class LearnTape(Work):
     kind: ClassVar[str] = "level"
     pairs: tuple[int, ...]
 
-    def left(self, layout: Layout, problem: Problem) -> LearnTape | None:
-        todo = (n for n in self.pairs if not layout.record("fits", self.name(problem, n)).is_file())
-        return LearnTape(pairs) if (pairs := tuple(todo)) else None
-
     def split(self) -> Sequence[LearnTape]:
         return [LearnTape((number,)) for number in self.pairs]
 
@@ -140,7 +135,7 @@ class LearnTape(Work):
 class DrawTape(Work):
     """Draw a span of chunks of one law of a pair, and record its sums: of draws from proposals, or of the leftover.
 
-    key: of what was learned (`Choice.key`).
+    key: of what was learned (`Choice.key`). choice: what that chose.
     """
 
     kind: ClassVar[str] = "tape"
@@ -150,9 +145,7 @@ class DrawTape(Work):
     start: int
     stop: int
     key: str
-
-    def left(self, layout: Layout, problem: Problem) -> DrawTape | None:
-        return None if layout.record("tapes", self.name).is_file() else self
+    choice: Choice = field(compare=False, repr=False)
 
     def split(self) -> Sequence[DrawTape]:
         return (
@@ -254,7 +247,7 @@ def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Ta
         stage = stage_of(problem, choice, part, side)
         for start, stop in cut(stage, [(gap.start, gap.stop) for gap in missing], span):
             seconds = each * (stop - start)
-            work = DrawTape(number, part, side, start, stop, choice.key(problem.tape_keys[number]))
+            work = DrawTape(number, part, side, start, stop, choice.key(problem.tape_keys[number]), choice)
             found.append(Task(f"{part}-{len(found)}", work, (), stop - start, seconds, seconds))
     return found
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from hpcdp.store.layout import Layout
 from hpcdp.study.sizes import Sizes
 
 if TYPE_CHECKING:
@@ -23,10 +22,6 @@ class Work(ABC):
 
     kind: ClassVar[str]
     is_one_draw: ClassVar[bool] = False
-
-    @abstractmethod
-    def left(self, layout: Layout, problem: Problem) -> Self | None:
-        """What no record holds yet of it, None where all is done: it ran before, in a worker that died."""
 
     @abstractmethod
     def split(self) -> Sequence[Self]:

@@ -12,7 +12,7 @@ from hpcdp.report.jobs import job_lines, rate_lines, slow_lines, used_lines
 from hpcdp.store.again import resume_command
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import holder
-from hpcdp.store.records import foreign, read_records
+from hpcdp.store.records import count_damaged, foreign, read_records
 from hpcdp.store.root import open_latest
 
 _SHOWN = 10
@@ -28,7 +28,7 @@ def _status(store: str | Path) -> str:
     layout, version = open_latest(store)
     name, complete, stages = find_done(layout, version)
     lines = [f"{name} in {store}: {'complete' if complete else 'incomplete'}, study version {version}", *stages]
-    aside = sum(1 for depth in ("*", "*/*") for _ in (layout.root / "records").glob(f"{depth}/*.damaged"))
+    aside = count_damaged(layout)
     since = "all computed again since" if complete else "computed again by the next run"
     lines.append(f"  damaged        {f'{aside} records, {since}' if aside else 'none'}")
     owner = holder(layout)

@@ -175,23 +175,23 @@ class Result(Shown):
 
     def cells(self) -> list[dict[str, Any]]:
         """Every cell that has all its counts, pair by pair, forward before reverse, ε ascending."""
-        found = []
-        for pair, direction, column in zip(*np.nonzero(~np.isnan(self["delta"])), strict=True):
-            place = (pair, direction, column)
-            cell: dict[str, Any] = {
-                "pair": int(pair),
-                "direction": DIRECTIONS[direction],
-                "epsilon": float(self["epsilon"][column]),
-                "delta": float(self["delta"][place]),
-                "lower": float(self["lower"][place]),
-                "upper": float(self["upper"][place]),
-                "standard_error": float(self["standard_error"][place]),
-            }
-            cell |= self.way.told(self.arrays, place)
-            cell["resolved"] = bool(self.resolution.cells[place])
-            cell |= self._certified(place)
-            found.append(cell)
-        return found
+        places = np.nonzero(~np.isnan(self["delta"]))
+        numbers = {name: self[name][places].tolist() for name in ("delta", "lower", "upper", "standard_error")}
+        columns: dict[str, list[Any]] = {
+            "pair": places[0].tolist(),
+            "direction": [DIRECTIONS[direction] for direction in places[1]],
+            "epsilon": self["epsilon"][places[2]].tolist(),
+            **numbers,
+        }
+        rest = {"resolved": self.resolution.cells[places].tolist()}
+        if self.study.estimate.certify is not None:
+            rest["certified"] = [self.has_bound(place) for place in zip(*places, strict=True)]
+        rows = zip(*columns.values(), self.way.told_all(self.arrays, places), *rest.values(), strict=True)
+        names, others, told = [*columns], [*rest], len(columns)
+        return [
+            dict(zip(names, row[:told], strict=True)) | row[told] | dict(zip(others, row[told + 1 :], strict=True))
+            for row in rows
+        ]
 
     def has_bound(self, place: Any) -> bool:
         """Whether any of some cells has a bound of its own, as far as a study says which have. place: an index of `level`."""
@@ -320,7 +320,11 @@ class Result(Shown):
 
     def to_json(self, show_rows: bool = False) -> str:
         """JSON in full precision, infinities as null. show_rows: as `to_dict` has it."""
-        return json.dumps(finite(self.to_dict(show_rows)), allow_nan=False, ensure_ascii=False)
+        found = self.to_dict(show_rows)
+        try:
+            return json.dumps(found, allow_nan=False, ensure_ascii=False)
+        except ValueError:
+            return json.dumps(finite(found), allow_nan=False, ensure_ascii=False)
 
     def plot(self, path: str | Path | None = None, log: bool | None = None) -> Any:
         """Draw the spectrum (and trade-off points); returns the matplotlib figure, and writes it when a path is given.

@@ -18,7 +18,7 @@ from hpcdp.keys import digest_json
 from hpcdp.notions.betting import Wealth, is_refuted
 from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.store.layout import Generation, Layout
-from hpcdp.store.records import commit, read_json, read_records, record_names
+from hpcdp.store.records import commit, read_record, read_records, record_names
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 
@@ -178,7 +178,7 @@ def note_audit(layout: Layout, key: str, claim: str, orientation: str, rounds: R
     """Keep what an audit is of, with the largest budget that it was given."""
     name = digest_json([key, claim, orientation])
     try:
-        before = read_json(layout.record(AUDITS, name))["budget"]
+        before = read_record(layout, AUDITS, name)["budget"]
     except DamagedError:
         before = 0
     if rounds.budget > before:
@@ -208,7 +208,7 @@ def stored_audits(layout: Layout, study: Study) -> list[SequentialAudit]:
 def _played(layout: Layout, key: str, most: int) -> Iterator[dict[str, Any]]:
     for number in range(most):
         try:
-            yield read_json(layout.record(ROUNDS, round_name(key, number)))
+            yield read_record(layout, ROUNDS, round_name(key, number))
         except DamagedError:  # or not played yet
             return
 

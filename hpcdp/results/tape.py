@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +100,9 @@ class Tape(Derived):
         found["upper"] = CELL, np.minimum(1.0, np.maximum(delta, 0.0) + z * error)
         cells = _Cells(delta, error, found["lower"][1], found["upper"][1])
         return found | maximum_of(cells) | _largest(found["lower_up_to_leftover"][1])
+
+    def told_all(self, arrays: Arrays, places: Any) -> Iterable[dict[str, Any]]:
+        return (self.told(arrays, place) for place in zip(*places, strict=True))
 
     def told(self, arrays: Arrays, place: Place) -> dict[str, Any]:
         logs = _whole(arrays["logs"][1][place])

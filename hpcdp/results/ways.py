@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -119,6 +119,11 @@ class Derived(ABC):
     def told(self, arrays: Arrays, place: Place) -> dict[str, Any]:
         """What a cell rests on, as JSON has it."""
         return {name: arrays[name][1][place].tolist() for name in self.counts}
+
+    def told_all(self, arrays: Arrays, places: Any) -> Iterable[dict[str, Any]]:
+        """The same of many cells. places: an index of each axis."""
+        columns = [arrays[name][1][places].tolist() for name in self.counts]
+        return (dict(zip(self.counts, row, strict=True)) for row in zip(*columns, strict=True))
 
     def flat(self, told: dict[str, Any]) -> dict[str, Any]:
         """The same as CSV has it: a number a column."""

@@ -56,10 +56,15 @@ def write_parts(
     path.mkdir()
     rows = max(1, shape[0]) if shape else 1
     inner = min(chunk, rows)
+    if 0 not in shape:  # there is no chunk of nothing
+        _write_file(path, shape, parts, inner, checks)
     told = _metadata(shape, dtype, inner, checks, tuple(names or ()), json.dumps(dict(attributes or {})))
     (path / "zarr.json").write_text(told)
-    if 0 in shape:
-        return  # there is no chunk of nothing
+
+
+def _write_file(path: Path, shape: tuple[int, ...], parts: Iterable[NDArray[Any]], inner: int, checks: int) -> None:
+    """The chunks, all in one file."""
+    rows = shape[0] if shape else 1
     folder = path.joinpath("c", *["0"] * (len(shape) - 1)) if shape else path
     make_folders(path.parent, folder)
     index = []

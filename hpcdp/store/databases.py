@@ -1,4 +1,4 @@
-"""Databases in the store, by their digests: an array each; where very many are small, many in one folder of arrays."""
+"""Databases in the store, by their digests: small ones together in files of NumPy's, npz, large ones in one each, npy."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.files import open_regular
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array, digest_json
-from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.fence import replacing
 from hpcdp.store.layout import Generation, Layout
-from hpcdp.store.states import read_state, write_state
+from hpcdp.store.states import dump_state, read_state
 
 Database = NDArray[Any]
 
-_FEWEST = 256  # that go together: of fewer, files of their own take less than a second
 _SMALL = 64 << 10  # bytes of one that does
 _BYTES = 32 << 20  # of databases that lie together, all of which are read to have one
+_MOST = 1 << 62
 _TYPES = ("|b1", "<i8", "<f8")
 
 
@@ -30,55 +30,54 @@ def store_databases(layout: Layout, databases: Mapping[str, Database], generatio
     there = read_databases(layout, databases)
     missing = {digest: database for digest, database in databases.items() if digest not in there}
     small = {digest: database for digest, database in missing.items() if _is_small(database)}
-    if len(small) < _FEWEST:
-        small = {}
     for some in _batches(small):
-        folder = layout.database(f"pack-{digest_json(sorted(some))}")
-        write_state(layout, folder, _packed([small[digest] for digest in some]), generation)
+        target = layout.databases / f"pack-{digest_json(sorted(some))}.npz"
+        with replacing(layout, generation, target) as new, open(new, "xb") as file:
+            dump_state(file, _packed([small[digest] for digest in some]))
     for digest in missing.keys() - small.keys():
-        with replacing(layout, generation, layout.database(digest)) as new:
-            write_array(new, missing[digest])
+        with replacing(layout, generation, layout.database(digest)) as new, open(new, "xb") as file:
+            np.save(file, missing[digest])
 
 
 def read_databases(layout: Layout, digests: Iterable[str]) -> dict[str, Database]:
     """Those of these databases that are there and whole, by digest; what does not match its digest is not."""
     wanted, found = set(digests), {}
-    for folder in _packs(layout):
+    for pack in _packs(layout):
         with suppress(DamagedError):
-            for database in _unpacked(folder):
+            for database in _unpacked(pack):
                 if (digest := digest_array(database)) in wanted:
                     found[digest] = database
     for digest in wanted - found.keys():
-        with suppress(DamagedError):
-            database = read_array(layout.database(digest))
+        with suppress(OSError, ValueError), open_regular(layout.database(digest), _MOST) as file:
+            database = np.load(file, allow_pickle=False)
             if digest_array(database) == digest:
                 found[digest] = database
     return found
 
 
 def lost_place(layout: Layout, digest: str) -> Path:
-    """What is to be named where a database cannot be read: its own array, the first folder of many that is not whole, or, where
+    """What is to be named where a database cannot be read: its own file, the first one of many that is not whole, or, where
     none shows, the folder of all.
     """
-    own, folders = layout.database(digest), _packs(layout)
+    own, packs = layout.database(digest), _packs(layout)
     if own.exists():
         return own
-    for folder in folders:
+    for pack in packs:
         try:
-            list(_unpacked(folder))
+            list(_unpacked(pack))
         except DamagedError:
-            return folder
-    return own.parent if folders else own
+            return pack
+    return layout.databases
 
 
 def _packs(layout: Layout) -> list[Path]:
-    return sorted(layout.database("").glob("pack-*"))
+    return sorted(layout.databases.glob("pack-*.npz"))
 
 
 def count_files(databases: Sequence[Database]) -> int:
-    """Of how many files these databases consist, two an array."""
-    small = sum(map(_is_small, databases))
-    return 2 * len(databases) if small < _FEWEST else 2 * (len(databases) - small) + 7
+    """Of how many files these databases consist."""
+    small = [database.nbytes for database in databases if _is_small(database)]
+    return len(databases) - len(small) + -(-sum(small) // _BYTES)
 
 
 def _is_small(database: Database) -> bool:
@@ -106,9 +105,9 @@ def _packed(databases: list[Database]) -> dict[str, NDArray[Any]]:
     }
 
 
-def _unpacked(folder: Path) -> Iterator[Database]:
-    """The databases of a folder; DamagedError where one array does not fit the others."""
-    state = read_state(folder)
+def _unpacked(pack: Path) -> Iterator[Database]:
+    """The databases of a file; DamagedError where one array does not fit the others."""
+    state = read_state(pack)
     try:
         data, types, shapes = (state[name] for name in ("data", "types", "shapes"))
         place = 0
@@ -118,4 +117,4 @@ def _unpacked(folder: Path) -> Iterator[Database]:
             yield data[place : place + size].copy().view(dtype).reshape(shape)
             place += size
     except (KeyError, IndexError, TypeError, ValueError):
-        raise DamagedError(f"{folder} is damaged: it holds no databases") from None
+        raise DamagedError(f"{pack} is damaged: it holds no databases") from None

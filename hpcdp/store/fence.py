@@ -52,9 +52,10 @@ def behind(layout: Layout, generation: Generation) -> Iterator[Path]:
 
 def replace(layout: Layout, generation: Generation, new: Path, target: Path) -> None:
     """Put a file or a folder from behind the gate in the place of another."""
-    make_folders(layout.root, target.parent)
-    while not _put(new, target):
-        discard(layout, generation, target)
+    with _passing(layout, generation):
+        make_folders(layout.root, target.parent)
+        while not _put(new, target):
+            discard(layout, generation, target)
 
 
 def put(layout: Layout, new: Path, target: Path) -> None:
@@ -75,21 +76,6 @@ def discard(layout: Layout, generation: Generation, path: Path) -> None:
                 raise
             return  # there is nothing to delete
         _delete(old)
-
-
-def move(layout: Layout, generation: Generation, path: Path, target: Path) -> None:
-    """Give a file another name, if it is there; LeaseError, and nothing is moved, under an old generation."""
-    for end in (path, target):
-        refuse_links_to(layout.root, end.parent)
-    with _passing(layout, generation):
-        between = layout.passage(generation) / uuid4().hex
-        try:
-            os.rename(path, between)
-        except FileNotFoundError:
-            if not _has_passage(layout, generation):
-                raise
-            return
-        os.rename(between, target)
 
 
 @contextmanager

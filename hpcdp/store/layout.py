@@ -73,44 +73,52 @@ class Layout:
         """Record of the study as it was at its n-th version."""
         return self.root.joinpath("study", f"study-{version:06d}.json")
 
-    def database(self, digest: str) -> Path:
-        """Zarr array of one database."""
-        return self.root.joinpath("study", "databases", digest)
+    @property
+    def databases(self) -> Path:
+        """Folder of the databases."""
+        return self.root.joinpath("study", "databases")
 
-    def block(self, law: str, stage: str, block: int, size: int) -> Path:
+    def database(self, digest: str) -> Path:
+        """File of one large database."""
+        return self.databases / f"{digest}.npy"
+
+    def block(self, name: str) -> Path:
         """Zarr array (group, of strings) with the samples of one block of chunks."""
-        return self.root.joinpath("samples", law, stage, f"{block:06d}-{size}")
+        return self.root.joinpath("samples", name)
 
     def pack(self, name: str) -> Path:
         """Zarr array (group, of strings) with the samples of many small blocks."""
         return self.root.joinpath("samples", "packs", name)
 
     def counter(self, model: str, thresholds: Sequence[float]) -> Path:
-        """Zarr group with the arrays of a learned counter."""
-        return self.root.joinpath("counters", digest_json([model, list(thresholds)]))
+        """File with the arrays of a learned counter."""
+        return self.root.joinpath("counters", f"{digest_json([model, list(thresholds)])}.npz")
 
     def pilot(self, key: str) -> Path:
-        """Zarr group with the arrays of a pair's pilot: its cells and its own L̂."""
-        return self.root.joinpath("pilots", key)
+        """File with the arrays of a pair's pilot: its cells and its own L̂."""
+        return self.root.joinpath("pilots", f"{key}.npz")
 
     def tally(self, pilot: str, name: str) -> Path:
-        """Zarr array of one tally, (side, cell)."""
-        return self.root.joinpath("tallies", pilot, name)
+        """File of one tally, counts by side and cell."""
+        return self.tallies(pilot) / f"{name}.npz"
 
-    def record(self, kind: str, name: str) -> Path:
-        """A record; kinds: samples, packs, pilots, tallies/PILOT, fits, counts, tapes, reuse, cells, sizes, choices, rounds,
-        audits, runs.
-        """
-        return self.root.joinpath("records", kind, f"{name}.json")
+    def tallies(self, pilot: str) -> Path:
+        """Folder of the tallies of a pilot."""
+        return self.root.joinpath("tallies", pilot)
 
     @property
     def results(self) -> Path:
         """The record that says the root arrays are whole."""
         return self.root.joinpath("records", "results.json")
 
-    def records(self, kind: str) -> Path:
-        """Folder of all records of a kind."""
-        return self.root.joinpath("records", kind)
+    @property
+    def journals(self) -> Path:
+        """Folder of the journals, one a run (see `hpcdp.store.records`)."""
+        return self.root / "records"
+
+    def journal(self, generation: Generation) -> Path:
+        """The journal of a run."""
+        return self.journals / f"{generation:06d}-{generation.run}.jsonl"
 
     @property
     def lease(self) -> Path:

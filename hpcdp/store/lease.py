@@ -29,6 +29,7 @@ from hpcdp.store.exclusive import create_exclusively
 from hpcdp.store.fence import close_gate, holds, is_closed, leave_gate, open_gate
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.processes import identify, is_alive
+from hpcdp.store.records import begin_journal
 
 BEAT = 10.0
 """Seconds between heartbeats."""
@@ -133,6 +134,7 @@ def acquire(layout: Layout, note: Callable[[str], None] | None = None, ended: Co
     try:
         for earlier in sorted(taken):
             close_gate(layout, earlier)
+        begin_journal(layout, generation)
     except BaseException:
         lease.release()
         raise

@@ -9,7 +9,7 @@ from pathlib import Path
 from hpcdp._base.files import describe_link
 from hpcdp.errors import StudyError
 
-_DEPTHS = {"study": 2, "samples": 3, "pilots": 1, "tallies": 2, "counters": 1, "records": 3, "lease": 1}
+_DEPTHS = {"study": 2, "samples": 1, "pilots": 1, "tallies": 2, "counters": 1, "records": 1, "lease": 1}
 """Levels that are listed of each group. What is deeper is replaced or deleted as a whole, which follows no link."""
 _ALL = 1 << 10  # levels of root arrays, whose files are replaced one by one, and of the folder of jobs
 

@@ -1,6 +1,7 @@
 """Packs: very many small blocks of samples, one task's, in one array with one record, so that none costs files of its own.
 
-A pack is named by the names of its blocks, in whose order their outputs lie. What takes a block out of use takes its pack.
+A pack is named by the names of its blocks, in whose order their outputs lie; its attributes have their fingerprints, which is
+what tasks go by: they read no records. What takes a block out of use takes its pack.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from hpcdp._base.files import read_attributes
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_json
 from hpcdp.mechanisms.outputs import Outputs, Schema
-from hpcdp.store._outputs import read_outputs, write_outputs
-from hpcdp.store.arrays import fingerprint
-from hpcdp.store.fence import replacing
-from hpcdp.store.layout import Generation, Layout
-from hpcdp.store.records import commit, read_json, record_names
+from hpcdp.store._outputs import read_outputs
+from hpcdp.store.layout import Layout
+from hpcdp.store.records import read_records
 
 KIND = "packs"
 """Of their records."""
@@ -29,68 +30,57 @@ PACK_BYTES = 8 << 20
 
 _OPEN = 4  # packs that stay in memory: those that a run meets next to each other
 
-
-def is_pack(record: str) -> bool:
-    """Whether a record that holds a block is a pack's, by its name."""
-    return "-" not in record
+Prints = Mapping[str, list[str]]
+"""Fingerprints of chunks by the name of their block."""
 
 
-def write_packs(
-    layout: Layout, schema: Schema, blocks: Iterable[tuple[str, list[Outputs]]], generation: Generation
-) -> None:
-    """Write blocks, given by the names of their records with their chunks, into packs as they come, each before its record."""
-    some: dict[str, list[Outputs]] = {}
-    size = 0
-    for block, parts in blocks:
-        some[block] = parts
-        size += sum(sum(map(len, part)) if part.dtype == object else part.nbytes for part in parts)
-        if size >= PACK_BYTES:
-            _write_pack(layout, schema, some, generation)
-            some, size = {}, 0
-    if some:
-        _write_pack(layout, schema, some, generation)
-
-
-def _write_pack(layout: Layout, schema: Schema, blocks: Mapping[str, list[Outputs]], generation: Generation) -> None:
-    order = sorted(blocks)
-    name = _name_of(order)
-    if layout.record(KIND, name).is_file():
-        return  # another worker was faster, with the same bits
-    with replacing(layout, generation, layout.pack(name)) as new:
-        parts = [part for block in order for part in blocks[block]]
-        write_outputs(new, schema, parts, sum(map(len, parts)))
-    prints = {block: [fingerprint(part) for part in parts] for block, parts in blocks.items()}
-    commit(layout, KIND, name, {"fingerprints": prints}, generation)
-
-
-def _name_of(blocks: Iterable[str]) -> str:
+def pack_name(blocks: Iterable[str]) -> str:
+    """The name of the pack of these blocks."""
     return digest_json(sorted(blocks))
 
 
-def read_packs(layout: Layout) -> Iterator[tuple[str, dict[str, list[str]] | DamagedError]]:
-    """The name of every pack, and its blocks with the fingerprints of their chunks, or what is wrong with its record."""
-    for name in sorted(record_names(layout, KIND)):
-        try:
-            yield name, _read_prints(layout, name)
-        except DamagedError as error:
-            yield name, error
+def recorded_packs(layout: Layout) -> Iterator[tuple[str, Prints | DamagedError]]:
+    """The name of every pack with a record, and its blocks with the fingerprints of their chunks, or what is wrong with it."""
+    for name, body in read_records(layout, KIND):
+        if isinstance(body, DamagedError):
+            yield name, body
+        elif _is_of(prints := body.get("fingerprints"), name):
+            yield name, dict(prints or {})
+        else:
+            yield name, DamagedError(f"the record {KIND}/{name} is damaged (it is no pack)")
 
 
-def _read_prints(layout: Layout, name: str) -> dict[str, list[str]]:
-    path = layout.record(KIND, name)
-    body = read_json(path)
-    prints = body.get("fingerprints") if isinstance(body, dict) else None
-    if (
-        not isinstance(prints, dict)
-        or _name_of(prints) != name
-        or not all(_size(block) and isinstance(some, list) for block, some in prints.items())
-    ):
-        raise DamagedError(f"the record {path} is damaged (it is no pack)")
-    return prints
+def recorded_pack(layout: Layout, block: str) -> str | None:
+    """The pack in which a block lies, as records say; None where there is none."""
+    if layout.root not in _recorded:
+        _recorded.clear()
+        some = ((name, blocks) for name, blocks in recorded_packs(layout) if not isinstance(blocks, DamagedError))
+        _recorded[layout.root] = {block: name for name, blocks in some for block in blocks}
+    return _recorded[layout.root].get(block)
 
 
-def _size(block: str) -> int:
-    """Outputs of a block, from the name of its record; 0 of what is none."""
+def prints_in(path: Path) -> Any:
+    """The fingerprints of the chunks in a stored array (or group, of strings), by block; DamagedError where it says none."""
+    try:
+        found = read_attributes(path, ("array", "group")).get("blocks")
+    except (ValueError, FileNotFoundError, NotADirectoryError):
+        raise DamagedError(f"{path} is damaged or missing") from None
+    if not isinstance(found, dict) or not all(size_of(block) and _are_prints(some) for block, some in found.items()):
+        raise DamagedError(f"{path} is damaged: it does not say which chunks it holds")
+    return found
+
+
+def _is_of(prints: Any, name: str) -> bool:
+    right = isinstance(prints, dict) and pack_name(prints) == name
+    return right and all(size_of(block) and _are_prints(some) for block, some in prints.items())
+
+
+def _are_prints(some: Any) -> bool:
+    return isinstance(some, list) and all(isinstance(text, str) for text in some)
+
+
+def size_of(block: str) -> int:
+    """Outputs of a block, from its name; 0 of what is none."""
     size = block.rpartition("-")[2]
     return int(size) if size.isdecimal() and len(size) < 20 else 0
 
@@ -100,47 +90,43 @@ class Pack:
     """What a pack holds. starts: where each block's outputs begin. prints: of each block's chunks."""
 
     starts: Mapping[str, int]
-    prints: Mapping[str, list[str]]
+    prints: Prints
     outputs: Outputs = field(repr=False)
 
     def block(self, name: str) -> tuple[Outputs, list[str]]:
         """A block's outputs, and the fingerprints of its chunks."""
         start = self.starts[name]
-        return self.outputs[start : start + _size(name)], self.prints[name]
+        return self.outputs[start : start + size_of(name)], self.prints[name]
 
 
 _holders: dict[Path, dict[str, str]] = {}
-"""Of the last store: the pack of each block. A pack's name says what is in it, so that its record is read once for that."""
+"""Of the last store: the pack of each block. A pack's name says what is in it, so that it is read once for that."""
+
+_recorded: dict[Path, dict[str, str]] = {}
+"""The same by the records: what is asked for where a pack is missing."""
 
 
-def pack_of(layout: Layout, block: str, own: bool = False) -> str | None:
-    """The pack that holds a block, by the name of the block's record; None where there is none.
-
-    own: whether the block may have a record of its own, which is looked for before packs that were not read yet.
-    """
+def pack_of(layout: Layout, block: str) -> str | None:
+    """The pack in which a block lies, as packs say; None where there is none."""
     found = _holders.get(layout.root, {}).get(block)
-    if found is not None and os.path.isfile(_record(layout, found)):
-        return found
-    if own and layout.record("samples", block).is_file():
-        return None
-    return known_packs(layout).get(block)
+    return found if found is not None and _is_there(layout, found) else known_packs(layout).get(block)
 
 
-@lru_cache(_OPEN)
-def _record(layout: Layout, name: str) -> str:
-    """The path of a pack's record, as text: it is asked for with every block."""
-    return str(layout.record(KIND, name))
+def _is_there(layout: Layout, name: str) -> bool:
+    return os.path.isfile(layout.pack(name) / "zarr.json")
 
 
 def known_packs(layout: Layout) -> Mapping[str, str]:
-    """The pack of each block that lies in one, as records say now; one that is damaged holds nothing."""
-    known, names = _holders.get(layout.root, {}), record_names(layout, KIND)
+    """The pack of each block that lies in one; one that is damaged holds nothing."""
+    known, names = _holders.get(layout.root, {}), set()
+    with suppress(FileNotFoundError):
+        names = {name for name in os.listdir(layout.pack("")) if _is_there(layout, name)}
     read = set(known.values())
     if read != names:
         known = {block: pack for block, pack in known.items() if pack in names}
         for name in names - read:
             with suppress(DamagedError):
-                known.update(dict.fromkeys(_read_prints(layout, name), name))
+                known.update(dict.fromkeys(prints_in(layout.pack(name)), name))
         _holders.clear()
         _holders[layout.root] = known
     return known
@@ -149,23 +135,26 @@ def known_packs(layout: Layout) -> Mapping[str, str]:
 def open_pack(layout: Layout, name: str, schema: Schema) -> Pack:
     """A pack, read once while it is at hand; DamagedError where it is not whole."""
     try:
-        state = os.stat(_record(layout, name))
-    except FileNotFoundError:
-        raise DamagedError(f"no record at {layout.record(KIND, name)}") from None
+        state = os.stat(layout.pack(name) / "zarr.json")
+    except (FileNotFoundError, NotADirectoryError):
+        raise DamagedError(f"{layout.pack(name)} is missing") from None
     return _open(layout.root, name, schema, (state.st_ino, state.st_mtime_ns))
 
 
 @lru_cache(_OPEN)
 def _open(root: Path, name: str, schema: Schema, _state: tuple[int, int]) -> Pack:
-    layout, starts, size = Layout(root), {}, 0
-    prints = _read_prints(layout, name)
+    path, starts, size = Layout(root).pack(name), {}, 0
+    prints = prints_in(path)
+    if not _is_of(prints, name):
+        raise DamagedError(f"{path} is damaged: it holds other blocks than its name says")
     for block in sorted(prints):
         starts[block] = size
-        size += _size(block)
-    return Pack(starts, prints, read_outputs(layout.pack(name), schema, size))
+        size += size_of(block)
+    return Pack(starts, prints, read_outputs(path, schema, size))
 
 
 def forget_packs() -> None:
     """Read packs anew: what lies in their files is to be checked, or they are another store's by now."""
     _holders.clear()
+    _recorded.clear()
     _open.cache_clear()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,42 +12,35 @@ from hpcdp.errors import DamagedError
 from hpcdp.mechanisms.outputs import Outputs, Schema
 from hpcdp.store._outputs import read_chunks, read_outputs, write_outputs
 from hpcdp.store.arrays import fingerprint
-from hpcdp.store.fence import behind, replace
-from hpcdp.store.layout import Generation, Layout
-from hpcdp.store.packs import KIND, is_pack, open_pack, pack_of, read_packs
-from hpcdp.store.records import commit, read_json, record_names, set_aside
+from hpcdp.store.fence import discard
+from hpcdp.store.layout import Layout
+from hpcdp.store.packs import KIND as PACKS
+from hpcdp.store.packs import open_pack, pack_of, prints_in, recorded_pack, recorded_packs
+from hpcdp.store.records import has_record, read_records, set_aside
 from hpcdp.store.stages import Stage
 
+SAMPLES = "samples"
+"""The kind of records of blocks that lie in no pack."""
 
-def write_block(
-    layout: Layout,
-    stage: Stage,
-    law: str,
-    block: int,
-    schema: Schema,
-    generation: Generation,
-    draw: Callable[[int], Outputs],
-) -> list[str]:
-    """Draw a block's chunks, write them, then the record; returns the chunks' fingerprints."""
-    path = layout.block(law, stage.name, block, stage.block_size(block))
-    record = layout.record("samples", stage.name_of(law, block))
-    prints: list[str] = []
+Drawn = Mapping[str, Iterator[Outputs] | Sequence[Outputs]]
 
-    def drawn() -> Iterator[Outputs]:
-        for chunk in stage.block_chunks(block):
-            part = draw(chunk)
-            prints.append(fingerprint(part))
-            yield part
 
-    with behind(layout, generation) as new:
-        write_outputs(new, schema, drawn(), stage.block_size(block), stage.chunk)
-        if (
-            record.is_file()
-        ):  # another worker was faster; its outputs may differ where the mechanism is not reproducible
-            found: list[str] = read_json(record)["fingerprints"]
-            return found
-        replace(layout, generation, new, path)
-    commit(layout, "samples", stage.name_of(law, block), {"fingerprints": prints}, generation)
+def write_blocks(
+    path: Path, schema: Schema, blocks: Drawn, size: int, chunk: int | None = None
+) -> dict[str, list[str]]:
+    """Write blocks, by name in the order of their names with their chunks, as one array; returns the chunks' fingerprints.
+
+    size: outputs in all. chunk: as `write_outputs` has it.
+    """
+    prints: dict[str, list[str]] = {block: [] for block in blocks}
+
+    def parts() -> Iterator[Outputs]:
+        for block, chunks in blocks.items():
+            for part in chunks:
+                prints[block].append(fingerprint(part))
+                yield part
+
+    write_outputs(path, schema, parts(), size, chunk, {"blocks": prints})
     return prints
 
 
@@ -85,27 +76,22 @@ def _open(
     layout: Layout, stage: Stage, law: str, block: int, schema: Schema, numbers: Sequence[int], out: Outputs | None
 ) -> tuple[Iterator[Outputs], list[str]]:
     """Chunks of a block by their numbers in it, as they are asked for, and the fingerprints of all of the block."""
-    record, path = place_of(layout, stage, law, block)
-    size = stage.block_size(block)
+    name, size = stage.name_of(law, block), stage.block_size(block)
+    (kind, record), path = place_of(layout, stage, law, block)
     outputs = None
-    if is_pack(record):
-        outputs, prints = open_pack(layout, record, schema).block(stage.name_of(law, block))
+    if kind == PACKS:
+        outputs, prints = open_pack(layout, record, schema).block(name)
     else:
-        prints = _prints_at(layout.record("samples", record))
+        prints = prints_in(path).get(name)
         if out is not None:
             outputs = read_outputs(path, schema, size, out)
     if not _are_of(prints, stage, block):
-        raise DamagedError("its record has other fingerprints than one a chunk")
+        raise DamagedError("it has other fingerprints than one a chunk")
     if outputs is None:
         return read_chunks(path, schema, size, stage.chunk, numbers), prints
     if out is not None and outputs is not out:
         out[...] = outputs
     return (outputs[i * stage.chunk : (i + 1) * stage.chunk] for i in numbers), prints
-
-
-def _prints_at(record: Path) -> Any:
-    body = read_json(record)
-    return body.get("fingerprints") if isinstance(body, dict) else None
 
 
 def _are_of(prints: Any, stage: Stage, block: int) -> bool:
@@ -114,44 +100,44 @@ def _are_of(prints: Any, stage: Stage, block: int) -> bool:
     return right and len(prints) == len(stage.block_chunks(block))
 
 
-def place_of(layout: Layout, stage: Stage, law: str, block: int) -> tuple[str, Path]:
-    """The record of a block and where its outputs are, or those of the pack that holds it; its own, if there is neither."""
+def place_of(layout: Layout, stage: Stage, law: str, block: int) -> tuple[tuple[str, str], Path]:
+    """The record of a block, by kind and name, and where its outputs are, or those of the pack in which it lies."""
     name = stage.name_of(law, block)
-    if (pack := pack_of(layout, name, own=True)) is not None:
-        return pack, layout.pack(pack)
-    return name, layout.block(law, stage.name, block, stage.block_size(block))
+    own = layout.block(name)
+    if not own.is_dir() and (pack := pack_of(layout, name) or recorded_pack(layout, name)) is not None:
+        return (PACKS, pack), layout.pack(pack)
+    return (SAMPLES, name), own
 
 
 def known_prints(layout: Layout, stage: Stage, laws: Container[str]) -> Iterator[tuple[str, int, list[str]]]:
     """Law, number and the fingerprints of the chunks of every block of a stage of these laws; none of damaged records."""
     for name, prints in _all_prints(layout):
-        if (found := stage.block_named(name)) is not None and found[0] in laws:
-            with suppress(DamagedError):
-                known = prints()
-                if _are_of(known, stage, found[1]):
-                    yield *found, known
+        if (found := stage.block_named(name)) is not None and found[0] in laws and _are_of(prints, stage, found[1]):
+            yield *found, prints
 
 
-def _all_prints(layout: Layout) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """The name of every block, and what reads what its record has for fingerprints."""
-    for name in record_names(layout, "samples"):
-        yield name, partial(_prints_at, layout.record("samples", name))
-    for _, blocks in read_packs(layout):
-        for name, prints in {}.items() if isinstance(blocks, DamagedError) else blocks.items():
-            yield name, partial(list, prints)
+def _all_prints(layout: Layout) -> Iterator[tuple[str, Any]]:
+    """The name of every block, and what its record has for fingerprints."""
+    for name, body in read_records(layout, SAMPLES):
+        if not isinstance(body, DamagedError):
+            yield name, body.get("fingerprints")
+    for _, blocks in recorded_packs(layout):
+        yield from () if isinstance(blocks, DamagedError) else blocks.items()
 
 
-def set_block_aside(layout: Layout, record: str) -> None:
-    """Take a block, or the pack in which it lies, out of use, by the name of the record of either."""
-    pack = record if is_pack(record) else pack_of(layout, record)
-    if pack is not None:
-        set_aside(layout, KIND, pack)
-    if pack != record:
-        set_aside(layout, "samples", record)
+def set_block_aside(layout: Layout, kind: str, name: str) -> None:
+    """Take a block, or a pack, out of use; of a block that lies in a pack, its pack."""
+    if kind == SAMPLES and not has_record(layout, kind, name):
+        if (pack := recorded_pack(layout, name)) is None:
+            return
+        kind, name = PACKS, pack
+    set_aside(layout, kind, name)
+    assert layout.generation is not None
+    discard(layout, layout.generation, layout.pack(name) if kind == PACKS else layout.block(name))
 
 
 class DamagedBlock(DamagedError):
-    """A stored block that cannot be used; `record` is the record to set aside, its own or that of its pack."""
+    """A stored block that cannot be used. record: the one to set aside, by kind and name, its own or that of its pack."""
 
     def __init__(self, law: str, stage: Stage, block: int, chunk: int, layout: Layout, reason: str) -> None:
         self.record, path = place_of(layout, stage, law, block)

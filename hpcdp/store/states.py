@@ -1,43 +1,77 @@
-"""States in the store: the named arrays of one object in a folder, and their digests."""
+"""States in the store: the named arrays of one object in a file of NumPy's, npz."""
 
 from __future__ import annotations
 
+import io
+import math
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.files import open_regular
+from hpcdp._base.opening import refuse_more_than_free
 from hpcdp.errors import DamagedError
-from hpcdp.keys import digest_array
-from hpcdp.store.arrays import read_array, write_array
-from hpcdp.store.fence import replacing
-from hpcdp.store.layout import Generation, Layout
-from hpcdp.store.records import read_json, write_json
+from hpcdp.keys import digest_array, digest_json
 
-_DIGESTS = "digests.json"  # written last: without it, or with another digest, a state is not whole
+_CHECKSUM = ".checksum"  # the name of one more array, which no loss may use
+_MOST = 1 << 62  # bytes of a file: memory is what limits them
 
-
-def write_state(layout: Layout, folder: Path, state: Mapping[str, NDArray[Any]], generation: Generation) -> None:
-    """Put a folder with the arrays, each under its name, and their digests in place, whole or not at all."""
-    with replacing(layout, generation, folder) as new:
-        new.mkdir()
-        for name, array in state.items():
-            write_array(new / name, array)
-        write_json(new / _DIGESTS, {name: digest_array(array) for name, array in state.items()})
+State = Mapping[str, NDArray[Any]]
 
 
-def read_state(folder: Path) -> dict[str, NDArray[Any]]:
-    """The arrays by name; DamagedError when one is missing, or is not what was written."""
-    digests = read_json(folder / _DIGESTS)
-    if not isinstance(digests, dict) or any(Path(name).name != name or name == ".." for name in digests):
-        raise DamagedError(f"{folder / _DIGESTS} is damaged: it names no arrays")
-    state = {name: read_array(folder / name) for name in digests}
-    if any(digest_array(state[name]) != digests[name] for name in digests):
-        raise DamagedError(f"{folder} is damaged: its values do not match their checksums")
-    return state
+def digest_of(state: State) -> str:
+    """Digest of the names and values."""
+    return digest_json({name: digest_array(array) for name, array in state.items()})
 
 
-def has_state(folder: Path) -> bool:
-    """Whether a state was written whole; its arrays are not read."""
-    return (folder / _DIGESTS).is_file()
+def _checksum(state: State) -> NDArray[Any]:
+    return np.frombuffer(digest_of(state).encode(), np.uint8)
+
+
+def dump_state(file: BinaryIO, state: State) -> None:
+    """Write the arrays by name, and their checksum; equal arrays give equal bytes."""
+    np.savez(file, **{**state, _CHECKSUM: _checksum(state)})  # type: ignore[arg-type]
+
+
+def state_bytes(state: State) -> bytes:
+    """The same in memory."""
+    file = io.BytesIO()
+    dump_state(file, state)
+    return file.getvalue()
+
+
+def read_state(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays by name; DamagedError where there are none, or a checksum does not match."""
+    try:
+        with open_regular(path, _MOST) as file, zipfile.ZipFile(file) as parts:
+            refuse_more_than_free(sum(part.file_size for part in parts.infolist()))
+            for part in parts.infolist():
+                _refuse_other_size(parts, part)
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as arrays:
+                state = {name: arrays[name] for name in arrays.files}
+            if state.pop(_CHECKSUM, np.zeros(0)).tolist() != _checksum(state).tolist():
+                raise ValueError("its values do not match their checksum")
+            return state
+    except FileNotFoundError:
+        raise DamagedError(f"{path} is missing") from None
+    except MemoryError:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise DamagedError(f"{path} is damaged: {error}") from None
+
+
+def _refuse_other_size(parts: zipfile.ZipFile, part: zipfile.ZipInfo) -> None:
+    """ValueError where an array says that it is larger than it is."""
+    with parts.open(part) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+    if math.prod(shape) * dtype.itemsize > part.file_size:
+        raise ValueError(f"{part.filename} has {part.file_size} bytes, too few for its shape, {shape}")

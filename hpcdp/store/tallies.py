@@ -1,20 +1,19 @@
-"""Tallies in the store: how many outputs of a span of chunks lie in each cell of a pair. Arrays first, then the record."""
+"""Tallies in the store: how many outputs of a span of chunks lie in each cell of a pair. The file first, then the record."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.errors import DamagedError
-from hpcdp.keys import digest_array
-from hpcdp.store.arrays import read_array, write_array
-from hpcdp.store.fence import replacing
-from hpcdp.store.layout import Generation, Layout
-from hpcdp.store.records import commit, read_json, record_names, set_aside
+from hpcdp.store.layout import Layout
+from hpcdp.store.records import record_names
+from hpcdp.store.states import read_state
 
 _NAME = re.compile(r"(?P<stage>[a-z]+)-(?P<start>\d+)-(?P<stop>\d+)-(?P<samples>\d+)(?:-(?P<side>[01]))?")
 BOTH = (0, 1)
@@ -43,20 +42,29 @@ class TallySpan:
         return f"{self.stage}-{self.start:08d}-{self.stop:08d}-{self.samples}{only}"
 
 
-class DamagedTally(DamagedError):
-    """A tally whose bytes changed. span: which."""
+class DamagedRecord(DamagedError):
+    """What a record vouches for has changed or is missing. record: its kind and name."""
 
-    def __init__(self, span: TallySpan, message: str) -> None:
+    def __init__(self, record: tuple[str, str], message: str) -> None:
         super().__init__(message)
-        self.span = span
+        self.record = record
 
-    def __reduce__(self) -> tuple[type[DamagedTally], tuple[TallySpan, str]]:
-        return type(self), (self.span, str(self))
+    def __reduce__(self) -> tuple[type[DamagedRecord], tuple[Any, ...]]:
+        return type(self), (self.record, str(self))
 
 
-def known_tallies(layout: Layout, pilot: str) -> list[TallySpan]:
-    """Every tally of a pilot that has a record, by the names of the records alone."""
-    found = (_NAME.fullmatch(name) for name in record_names(layout, _kind(pilot)))
+def recorded_tallies(layout: Layout, pilot: str) -> list[TallySpan]:
+    """Every tally of a pilot that has a record."""
+    return _spans(pilot, record_names(layout, _kind(pilot)))
+
+
+def stored_tallies(layout: Layout, pilot: str) -> list[TallySpan]:
+    """Every tally of a pilot that lies in its folder: what a task goes by, which reads no records."""
+    return _spans(pilot, (path.stem for path in layout.tallies(pilot).glob("*.npz")))
+
+
+def _spans(pilot: str, names: Iterable[str]) -> list[TallySpan]:
+    found = (_NAME.fullmatch(name) for name in sorted(names))
     return [
         TallySpan(
             pilot,
@@ -71,22 +79,9 @@ def known_tallies(layout: Layout, pilot: str) -> list[TallySpan]:
     ]
 
 
-def is_tallied(layout: Layout, span: TallySpan) -> bool:
-    """Whether a span has its record."""
-    return layout.record(span.kind, span.name).is_file()
-
-
-def write_tally(layout: Layout, span: TallySpan, counts: NDArray[np.int64], generation: Generation) -> None:
-    """Write the counts (2, cells) of both sides, 0 of one that it has not, then the record that vouches for them."""
-    with replacing(layout, generation, layout.tally(span.pilot, span.name)) as new:
-        write_array(new, counts)
-    commit(layout, span.kind, span.name, {"digest": digest_array(counts)}, generation)
-
-
 def sum_tallies(layout: Layout, spans: Sequence[Iterable[TallySpan]], cells: int) -> NDArray[np.int64]:
-    """The counts of D in the first of these spans and of D' in the second ones, (2, cells) int64.
-
-    A damaged one is set aside, so that it is counted again.
+    """The counts of D in the first of these spans and of D' in the second ones, (2, cells) int64; DamagedRecord names one that
+    is not what was counted.
     """
     total = np.zeros((2, cells), np.int64)
     sides: dict[TallySpan, list[int]] = {}
@@ -95,12 +90,11 @@ def sum_tallies(layout: Layout, spans: Sequence[Iterable[TallySpan]], cells: int
             sides.setdefault(span, []).append(side)
     for span, wanted in sides.items():
         try:
-            counts = read_array(layout.tally(span.pilot, span.name), (2, cells))
-            if digest_array(counts) != read_json(layout.record(span.kind, span.name))["digest"]:
-                raise DamagedError(f"the {span.kind}/{span.name} is damaged: its values do not match their checksum")
-        except DamagedError as error:
-            set_aside(layout, span.kind, span.name)
-            raise DamagedTally(span, f"{error}; it is counted again") from None
+            counts = read_state(layout.tally(span.pilot, span.name))["counts"]
+            if counts.shape != total.shape or counts.dtype != total.dtype:
+                raise DamagedError(f"the {span.kind}/{span.name} is damaged: its counts have another shape or type")
+        except (DamagedError, KeyError) as error:
+            raise DamagedRecord((span.kind, span.name), f"{error}; it is counted again") from None
         total[wanted] += counts[wanted]
     return total
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_json
 from hpcdp.store.layout import Generation, Layout
-from hpcdp.store.records import commit, read_json, record_names, set_aside
+from hpcdp.store.records import commit, read_record, record_names, set_aside
 from hpcdp.study.sizes import Sizes
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def with_known_sizes(layout: Layout, problem: Problem) -> Problem:
 def _decided(layout: Layout, name: str) -> dict[str, Sizes]:
     """Sizes by pilot key of one decision; none where it is damaged."""
     try:
-        pairs = read_json(layout.record("sizes", name))["pairs"]
+        pairs = read_record(layout, "sizes", name)["pairs"]
     except DamagedError:
         return {}
     return {

@@ -13,7 +13,7 @@ from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.store.databases import store_databases
-from hpcdp.store.fence import discard, move, replacing
+from hpcdp.store.fence import discard, replacing
 from hpcdp.store.layout import Generation, Layout, group_metadata
 from hpcdp.store.records import put_json
 from hpcdp.store.root import MARK, has_lost_its_root, is_store, latest_version, open_layout
@@ -43,8 +43,7 @@ def mend(layout: Layout, generation: Generation) -> Iterator[str]:
             sound_study(layout, version)
         except DamagedError as error:
             yield f"damaged: {error}; it is written anew"
-            path = layout.study(version)
-            move(layout, generation, path, path.with_name(f"{path.stem}.damaged"))
+            discard(layout, generation, layout.study(version))
         else:
             break
 

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from commands import call
+from journals import records
 from pages import EVIL, STUDIES, Page, audit_batches, check_text_only, compare, make_store, page_of
 
 from hpcdp import load_result
@@ -24,7 +25,7 @@ from hpcdp.report.html.page import render
 from hpcdp.report.html.toml import to_toml
 from hpcdp.results.sequential import Look
 from hpcdp.store.layout import Layout
-from hpcdp.store.records import read_json
+from hpcdp.store.records import read_record
 
 FALSE, TRUE = STUDIES["batches"]["audits"]
 
@@ -44,8 +45,7 @@ def found(store: Path) -> dict[str, dict[str, Any]]:
 def test_numbers_are_those_of_json_and_of_the_wealths(store: Path, tmp_path: Path) -> None:
     page, said = page_of(load_result(store), tmp_path / "p.html"), found(store)
     layout = Layout(store)
-    for record in (store / "records" / "audits").glob("*.json"):
-        head = read_json(record)
+    for head in (record.body for record in records(store, "audits")):
         looks, peak = said[head["claim"]]["looks"], 1.0
         table = page.table(f"Sequential audit of {head['claim']}, orientation both")
         assert compare(table, looks, "refuted") == 3 * len(looks)
@@ -53,7 +53,7 @@ def test_numbers_are_those_of_json_and_of_the_wealths(store: Path, tmp_path: Pat
         assert [mark for mark, _ in table.marks] == ["count", "finite", "finite", "finite"]
         assert [row[3][0] == "refuted" for row in table.rows] == [look["evidence"] >= 20 for look in looks]
         for number, row in enumerate(table.rows):
-            games = read_json(layout.record("rounds", f"{head['rounds']}-{number:06d}"))["wealths"]
+            games = read_record(layout, "rounds", f"{head['rounds']}-{number:06d}")["wealths"]
             evidence = np.mean([np.mean(np.exp(game["logs"])) for game in games])  # of players, then of pairs
             peak = max(peak, evidence)
             assert float(str(row[1][1])) == pytest.approx(evidence, rel=1e-12)
@@ -135,8 +135,8 @@ def test_an_unfinished_audit_has_a_banner_and_a_larger_budget_goes_on(store: Pat
     other = tmp_path / "batches.zarr"
     shutil.copytree(store, other)
     shutil.copy(store.with_suffix(".toml"), tmp_path)
-    (key,) = [read_json(r)["rounds"] for r in (other / "records" / "audits").glob("*") if read_json(r)["claim"] == TRUE]
-    for record in sorted((other / "records" / "rounds").glob(f"{key}-*"))[-3:]:
+    (key,) = [record.body["rounds"] for record in records(other, "audits") if record.body["claim"] == TRUE]
+    for record in [record for record in records(other, "rounds") if record.name.startswith(f"{key}-")][-3:]:
         record.unlink()  # as where a run was interrupted
     page = page_of(load_result(other), tmp_path / "p.html")
     assert f"UNFINISHED: the sequential audit of {TRUE} has drawn 250 of 400 samples per database." in page.text

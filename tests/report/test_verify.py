@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from commands import call, records
+from commands import call
+from journals import records
 from results import changed, measured, unmeasured
 from studies import make_study, run
 

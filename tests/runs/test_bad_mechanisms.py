@@ -284,7 +284,6 @@ def test_a_mechanism_that_ends_its_process(keep: str, workers: int, death: str, 
         (line,) = [line for line in lines if f"database 0 without row {removed}" in line]
         assert f"at {stage} chunk {chunk} of" in line
     assert complete_pairs(store) == {0}
-    assert not any((store / "records" / "draws").iterdir())
     (tmp_path / "bad.txt").write_text("")
     go_on(store, "--workers", 0)
     assert show(store) == honest

@@ -14,6 +14,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from commands import call, show
+from journals import records
 from numpy.typing import NDArray
 from studies import learn_and_count, make_study, pose
 
@@ -152,11 +153,11 @@ def test_a_store_goes_on_with_other_epsilons(ran: Callable[[str], Path]) -> None
     store = ran(STUDY)
     whole = json.loads(show(store))
     assert not any("certified" in cell for cell in [*whole["cells"], *whole["spectrum"]])
-    counted = sorted(store.rglob("*counts*/*"))
+    counted = records(store, "counts")
     ran(f"{STUDY}certify = [0.5]\n")
     shares = "10 (pair, direction, ε) cells, of which 2 share the level (estimate.certify)"
     assert shares in call("plan", store.with_name("s.toml")).stdout
-    assert sorted(store.rglob("*counts*/*")) == counted
+    assert records(store, "counts") == counted
     text = call("show", store).stdout
     assert "† no bound of its own: what the bounds at ε = 0.5 (estimate.certify)" in text
     assert "This is a new estimate" in text

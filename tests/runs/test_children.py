@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import MECHANISM, call, contents, hpcdp, show, started, wait_until, write_study
+from commands import MECHANISM, call, hpcdp, kept, show, started, wait_until, write_study
+from journals import records
 
 GIVEN = "given = [{ d = [0.0], d_prime = [1.0] }]"
 
@@ -84,14 +85,10 @@ def deaf(database, size, rng):
     os.chdir("/")
     sys.stdout = sys.stderr = None
     if size == 500:
+        open(os.path.join(os.path.dirname(LOG), "draws"), "w").close()
         time.sleep(0.2)
     return database.sum() + rng.laplace(size=size)
 """
-
-
-def of_results(store: Path) -> dict[Path, bytes]:
-    """All files of a store but those that say when and by whom it was made."""
-    return {path.relative_to(store): body for path, (_, body) in contents(store).items()}
 
 
 @pytest.mark.slow
@@ -101,7 +98,7 @@ def test_the_same_bits_in_one_process_and_in_two(tmp_path: Path) -> None:
     said = [hpcdp("run", study, "--store", store, "--workers", store.stem, folder=tmp_path) for store in stores]
     assert "loud" in said[0].stderr
     assert said[0].stdout.partition("\n\nstore:")[0] == call("show", stores[0]).stdout.strip()
-    assert of_results(stores[0]) == of_results(stores[1])
+    assert kept(stores[0]) == kept(stores[1])
 
 
 @pytest.mark.slow
@@ -118,7 +115,9 @@ def test_a_script_has_the_state_that_it_had(tmp_path: Path) -> None:
 def test_a_mechanism_that_is_deaf_keeps_no_run_from_its_end(tmp_path: Path) -> None:
     study, store = write_study(tmp_path, DEAF, pairs=GIVEN, call="own:deaf", test=5_000, chunk=500), tmp_path / "s.zarr"
     with started("run", study, "--store", store, "--workers", 0, folder=tmp_path, by_user=True) as process:
-        wait_until(lambda: len([*store.rglob("records/samples/**/*.json")]) >= 1, "a block", 60)
+        wait_until(lambda: bool(records(store, "runs")), "trial draws are over")
+        (tmp_path / "draws").unlink(missing_ok=True)
+        wait_until((tmp_path / "draws").exists, "it draws")
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(100)
         assert process.returncode == 130, said

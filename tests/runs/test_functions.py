@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import call, contents, one_message
-from given_objects import SMALL, locked, of_results, study_of
+from commands import call, kept, one_message
+from given_objects import SMALL, locked, study_of
 
 import hpcdp
 from hpcdp._base import doing
@@ -126,9 +126,9 @@ def test_a_function_of_a_module_is_its_import_path(own: Any, tmp_path: Path) -> 
     hpcdp.run(named, tmp_path / "n.zarr")
     hpcdp.run(given, tmp_path / "g.zarr")
     hpcdp.run(given, tmp_path / "w.zarr", workers=1)
-    both = [{path: body for path, (_, body) in contents(tmp_path / f"{name}.zarr").items()} for name in "ng"]
-    assert [*both[0].values()] == [*both[1].values()]
-    assert of_results(tmp_path / "w.zarr") == of_results(tmp_path / "n.zarr")
+    both = [kept(tmp_path / f"{name}.zarr") for name in "ng"]
+    assert both[0] == both[1]
+    assert kept(tmp_path / "w.zarr") == kept(tmp_path / "n.zarr")
     assert hpcdp.run(given, tmp_path / "n.zarr").complete
     assert hpcdp.resume(tmp_path / "g.zarr").complete
 
@@ -208,7 +208,7 @@ def test_the_same_bits_here_and_in_workers(scheduler: str, tmp_path: Path) -> No
         assert hpcdp.run(study, tmp_path / f"{name}.zarr", **how).complete
     for name, settings in {"apart": {"isolated": True}, "limited": {"timeout": 60.0}}.items():
         assert hpcdp.run(study_of(noisy(1.5), **settings), tmp_path / f"{name}.zarr").complete
-    assert len({str(of_results(store)) for store in tmp_path.glob("*.zarr")}) == 1
+    assert len({str(kept(store)) for store in tmp_path.glob("*.zarr")}) == 1
 
 
 def test_what_cannot_be_sent_is_refused_with_the_way_out(tmp_path: Path) -> None:
@@ -248,16 +248,16 @@ def test_functions_of_test_modules_are_sent_by_value(tmp_path: Path) -> None:
     assert study.mechanism.call.function == "asserting"  # type: ignore[union-attr]
     hpcdp.run(study, tmp_path / "w.zarr", workers=1)
     hpcdp.run(study, tmp_path / "h.zarr")
-    assert of_results(tmp_path / "w.zarr") == of_results(tmp_path / "h.zarr")
+    assert kept(tmp_path / "w.zarr") == kept(tmp_path / "h.zarr")
 
 
 def test_a_store_keeps_name_and_digest(tmp_path: Path) -> None:
     """Nothing in it can be called, so that it is gone on with by who gives the function again."""
     store = tmp_path / "s.zarr"
     hpcdp.run(study_of(noisy(1.25)), store)
-    kept = hpcdp.load_result(store).study.to_dict()["mechanism"]["call"]
-    assert kept == {**study_of(noisy(1.25)).to_dict()["mechanism"]["call"], "function": "sampled"}
-    assert not any(b"cloudpickle" in body for _, body in contents(store).values())
+    call_of_study = hpcdp.load_result(store).study.to_dict()["mechanism"]["call"]
+    assert call_of_study == {**study_of(noisy(1.25)).to_dict()["mechanism"]["call"], "function": "sampled"}
+    assert not any(b"cloudpickle" in body for body in kept(store).values())
     said = one_message(call("resume", store, code=2))
     assert said.endswith("give the function again to hpcdp.run")
     with pytest.raises(StudyError, match=r"give the function again to hpcdp\.run"):

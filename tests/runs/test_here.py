@@ -11,7 +11,8 @@ from typing import Any
 
 import psutil
 import pytest
-from commands import MECHANISM, call, contents, hpcdp, kill_group, records, show, started, wait_until, write_study
+from commands import MECHANISM, call, contents, hpcdp, kept, kill_group, show, started, wait_until, write_study
+from journals import records
 from studies import make_study
 
 from hpcdp import StudyError, resume, run
@@ -43,12 +44,6 @@ def wild(database, size, rng):
 )
 
 
-def of_results(store: Path) -> dict[Path, bytes]:
-    """All files of a store but those that say when and by whom it was made."""
-    found = {path.relative_to(store): body for path, (_, body) in contents(store).items()}
-    return {name: body for name, body in found.items() if "runs" not in name.parts}
-
-
 def gaussian(**estimate: Any) -> Any:
     return make_study("gaussian", {"sigma": 0.8}, [([0.0], [1.0]), ([0.0], [0.5])], seed=181, **estimate)
 
@@ -61,7 +56,7 @@ def test_built_ins_leave_what_workers_leave(loss: str, tmp_path: Path, client: A
     study, here, there = gaussian(**sizes, **more), tmp_path / "here.zarr", tmp_path / "there.zarr"
     run(study, here, workers=0)
     run(study, there, client=client())
-    assert of_results(here) == of_results(there)
+    assert kept(here) == kept(there)
     assert show(here) == show(there)
 
 
@@ -77,7 +72,7 @@ def test_callables_run_in_a_process_of_their_own(tmp_path: Path, scheduler: str)
     assert drew
     assert not any(map(psutil.pid_exists, drew))
     call("run", study, "--store", there, "--cluster", scheduler)
-    assert of_results(here) == of_results(there)
+    assert kept(here) == kept(there)
 
 
 @pytest.mark.slow

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import call, records, show, write_study
+from commands import call, show, write_study
+from journals import records
 
 from hpcdp.errors import StudyError
 from hpcdp.keys import canonical_json, digest_array, law_key
@@ -115,9 +116,7 @@ def test_pairs_of_other_databases_share_a_task(tmp_path: Path, monkeypatch: pyte
     """And are what they are alone, where one of them fails too."""
     said = run_many(tmp_path, "together.zarr", code=1)
     assert "not this one" in said, said
-    together = [
-        json.loads(path.read_text())["body"]["entries"] for path in records(tmp_path / "together.zarr", "counts")
-    ]
+    together = [record.body["entries"] for record in records(tmp_path / "together.zarr", "counts")]
     assert sorted(map(len, together)) == [9]
     monkeypatch.setattr("hpcdp.planning.counted.task_seconds", lambda *_: 1e-9)
     assert "not this one" in run_many(tmp_path, "alone.zarr", code=1)

@@ -79,6 +79,6 @@ def test_a_text_of_fifty_megabytes_is_cut(tmp_path: Path, scheduler: str) -> Non
     assert "(50,000,000 characters)" in error
     assert len(error) < 10_000
     assert len(call("status", store).stdout) < 10_000
-    assert sum(path.stat().st_size for path in store.rglob("*.json")) < 1_000_000
+    assert sum(path.stat().st_size for kind in ("json", "jsonl") for path in store.rglob(f"*.{kind}")) < 1_000_000
     always = write_study(tmp_path / "always", wordy.replace("if size == 250", "if size"), rows=[0])
     assert len(one_message(call("plan", always, code=2))) < 1000

@@ -15,7 +15,6 @@ from commands import (
     hold,
     kill_group,
     one_message,
-    records,
     release,
     show,
     started,
@@ -23,6 +22,7 @@ from commands import (
     wait_until,
     write_study,
 )
+from journals import records
 from races import RACE, RACED
 from studies import REFINED, make_study, run
 
@@ -35,8 +35,7 @@ from hpcdp.notions.bounds import binomial_upper, hoeffding_radius
 from hpcdp.planning.target_draws import rates_of
 from hpcdp.report.table import table
 from hpcdp.store.layout import Layout
-from hpcdp.store.records import read_json
-from hpcdp.store.tallies import known_tallies
+from hpcdp.store.tallies import recorded_tallies
 from hpcdp.study.sizes import MANY
 
 KINDS = ("pilots", "tallies", "fits", "sizes", "counts")
@@ -68,7 +67,7 @@ def test_a_refined_run_counts_the_sets_that_its_tallies_chose(client, tmp_path):
         assert [s.total for s in stage.values()] == [30_000, 20_000, 30_000]
         pilot = restore_pilot(context, number)
         for name in ("refine", "validation"):
-            spans = known_tallies(context.layout, problem.pilot_keys[number])
+            spans = recorded_tallies(context.layout, problem.pilot_keys[number])
             assert sum(s.samples for s in spans if s.stage == name) == stage[name].total
         counter, _, chosen = learn_refined(context, number, problem.thresholds)
         assert set(chosen) <= {"smooth", "best", "pilot 0"}
@@ -90,17 +89,15 @@ def test_a_refined_run_counts_the_sets_that_its_tallies_chose(client, tmp_path):
 def test_more_draws_and_more_epsilons_use_what_is_there(client, tmp_path):
     store = tmp_path / "s.zarr"
     run(normal_study(**REFINED), store, client)
-    before = {path: path.read_bytes() for path in records(store, *KINDS)}
+    before = {record: record.read_bytes() for record in records(store, *KINDS)}
     more = {**REFINED, "epsilons": [0.0, 0.5, 0.75, 1.0, 2.0]}
     run(normal_study(**more), store, client)
     tallies = records(store, "tallies")
-    assert {path for path in before if path.relative_to(store).parts[1] in ("pilots", "tallies")} == set(
-        tallies + records(store, "pilots")
-    )
+    assert before.keys() - records(store, "fits", "sizes", "counts") == {*tallies, *records(store, "pilots")}
     grown = run(normal_study(**{**more, "refine": 50_000}), store, client)
-    assert {path: path.read_bytes() for path in before} == before
-    pilots = [path.stem for path in records(store, "pilots")]
-    spans = [span for pilot in pilots for span in known_tallies(Layout(store), pilot)]
+    assert {record: record.read_bytes() for record in before} == before
+    pilots = [record.name for record in records(store, "pilots")]
+    spans = [span for pilot in pilots for span in recorded_tallies(Layout(store), pilot)]
     new = sorted(span.start for span in spans if span.stage == "refine")
     assert new == sorted([0, 0, 3, 3])  # chunks 3 and 4 alone were drawn anew
     alone = run(normal_study(**{**more, "refine": 50_000}), tmp_path / "alone.zarr", client)
@@ -112,10 +109,10 @@ def test_an_eta_that_is_added_has_a_loss_of_its_own_and_a_share_of_the_level(cli
     """Its sets are not nested in those that were there: the radius of all is of two families, the limits are as before."""
     store = tmp_path / "s.zarr"
     first = run(normal_study(etas=[0.5, 1.0], **REFINED), store, client)
-    before = {path: path.read_bytes() for path in records(store, *KINDS)}
+    before = {record: record.read_bytes() for record in records(store, *KINDS)}
     study = normal_study(etas=[0.5, 1.0, 1.5], **REFINED)
     grown = run(study, store, client)
-    assert {path: path.read_bytes() for path in before} == before
+    assert {record: record.read_bytes() for record in before} == before
     np.testing.assert_array_equal(grown["rejected"][:, :2], first["rejected"])
     assert grown["rejected"].min() > 0
     n, level, pairs = 30_000, 0.05, 2
@@ -140,8 +137,8 @@ def check_damage_is_made_good(file, study, store, client, whole):
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(bytes(data))
-    for path in records(store, "fits", "counts"):
-        path.unlink()
+    for record in records(store, "fits", "counts"):
+        record.unlink()
     (store / "records" / "results.json").unlink()
     with pytest.raises(RunFailed, match="damaged"):
         run(study, store, client)
@@ -225,7 +222,7 @@ def test_killed_at_every_stage(tmp_path, undisturbed):
     ]
     killed = 0
     for kind, number in stages:
-        before = {path: path.read_bytes() for path in records(store, *KINDS)}
+        before = {record: record.read_bytes() for record in records(store, *KINDS)}
         hold(tmp_path, store, number, kind)
         with started(*command, "--workers", 1, folder=tmp_path) as process:
             wait_until(
@@ -236,7 +233,7 @@ def test_killed_at_every_stage(tmp_path, undisturbed):
             )
             killed += process.poll() is None
             kill_group(process)
-        assert all(path.read_bytes() == data for path, data in before.items())
+        assert all(record.read_bytes() == data for record, data in before.items())
         command = ("resume", store)
     assert killed >= 6
     release(tmp_path)
@@ -311,12 +308,11 @@ def test_tallies_of_one_side_are_counted_again_where_they_are_damaged(client, tm
     store = tmp_path / "s.zarr"
     study = sided_study("forward")
     whole = run(study, store, client).to_json()
-    pilot = records(store, "pilots")[0].stem
-    spans = known_tallies(Layout(store), pilot)
+    pilot = records(store, "pilots")[0].name
+    spans = recorded_tallies(Layout(store), pilot)
     assert {span.sides for span in spans} >= {(0, 1), (1,)}
     alone = next(span for span in spans if span.sides == (1,))
-    file = max(Layout(store).tally(pilot, alone.name).rglob("*"), key=lambda path: path.stat().st_size)
-    check_damage_is_made_good(file, study, store, client, whole)
+    check_damage_is_made_good(Layout(store).tally(pilot, alone.name), study, store, client, whole)
 
 
 @pytest.mark.slow
@@ -326,7 +322,7 @@ def test_sizes_of_before_go_on_and_later_decisions_use_what_they_tallied(client,
     with patch("hpcdp.planning.targets._MOST_TALLY_RATIO", 1.0):
         whole = run(study, store, client).to_json()
     steps = records(store, "sizes")
-    assert all(len(sizes) == 6 for step in steps for sizes in read_json(step)["pairs"].values())
+    assert all(len(sizes) == 6 for step in steps for sizes in step.body["pairs"].values())
     later = [*records(store, "counts"), store / "records" / "results.json"]
     for path in later:
         path.unlink()
@@ -335,13 +331,13 @@ def test_sizes_of_before_go_on_and_later_decisions_use_what_they_tallied(client,
     # what was done again is in groups by the seconds that cells took, so that its records may have other names
     for path in [*steps[1:], *records(store, "counts"), store / "records" / "results.json"]:
         path.unlink()
-    before = {path: path.read_bytes() for path in records(store, "tallies", "pilots")}
+    before = {record: record.read_bytes() for record in records(store, "tallies", "pilots")}
     result = run(study, store, client)
     assert result.complete
-    assert {path: path.read_bytes() for path in before} == before
+    assert {record: record.read_bytes() for record in before} == before
     sizes = stored_problem(store).sizes_of(0)
     assert sizes.refine > 2.5 * sizes.of("refine", 1), "more of D, which is inflated"
-    assert all(len(found) in (6, 8) for step in records(store, "sizes") for found in read_json(step)["pairs"].values())
+    assert all(len(found) in (6, 8) for step in records(store, "sizes") for found in step.body["pairs"].values())
     assert np.abs(result["delta"] - GaussianShift(1.0).delta(result["epsilon"])).max() < 0.01
 
 
@@ -355,13 +351,13 @@ def test_killed_while_one_side_is_tallied(tmp_path):
     given = {"pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]", "etas": [], "parameters": {"pause": 0.002}}
     study = write_study(tmp_path, NORMAL, **given, **values)
     call("run", study, "--store", tmp_path / "whole.zarr", "--workers", 2)
-    pilot = records(tmp_path / "whole.zarr", "pilots")[0].stem
-    spans = known_tallies(Layout(tmp_path / "whole.zarr"), pilot)
+    pilot = records(tmp_path / "whole.zarr", "pilots")[0].name
+    spans = recorded_tallies(Layout(tmp_path / "whole.zarr"), pilot)
     assert (1,) in {span.sides for span in spans}
     store, killed, both = tmp_path / "s.zarr", 0, sum(span.sides == (0, 1) for span in spans)
     command = ("run", study, "--store", store)
     for number in range(both - 1, len(spans), 2):
-        before = {path: path.read_bytes() for path in records(store, *KINDS)}
+        before = {record: record.read_bytes() for record in records(store, *KINDS)}
         hold(tmp_path, store, number, "tallies")
         with started(*command, "--workers", 1, folder=tmp_path) as process:
             wait_until(
@@ -372,7 +368,7 @@ def test_killed_while_one_side_is_tallied(tmp_path):
             )
             killed += process.poll() is None
             kill_group(process)
-        assert all(path.read_bytes() == data for path, data in before.items())
+        assert all(record.read_bytes() == data for record, data in before.items())
         command = ("resume", store)
     assert killed >= 2
     release(tmp_path)

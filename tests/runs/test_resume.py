@@ -26,13 +26,13 @@ from commands import (
     hpcdp,
     kill_group,
     members,
-    records,
     release,
     show,
     started,
     wait_until,
     write_study,
 )
+from journals import records
 
 SLOW = {"train": 4000, "test": 12000, "chunk": 500, "parameters": {"pause": 0.02}}
 KILLS = 5

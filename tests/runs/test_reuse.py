@@ -16,7 +16,6 @@ from commands import (
     hold,
     kill_group,
     one_message,
-    records,
     release,
     show,
     started,
@@ -24,6 +23,7 @@ from commands import (
     write_study,
 )
 from folding import CASES, count, learn
+from journals import records
 from studies import make_study, pose, run
 
 from hpcdp.analytic import GaussianShift, LaplaceShift
@@ -247,11 +247,11 @@ def test_a_store_with_samples_draws_nothing_anew_and_neither_way_round(tmp_path,
         store = tmp_path / f"{number}.zarr"
         call("run", first, "--store", store, "--cluster", scheduler)
         texts.append(show(store))
-        drawn, before = calls(tmp_path, store), {p: p.read_bytes() for p in records(store, "samples")}
+        drawn, before = calls(tmp_path, store), {r: r.read_bytes() for r in records(store, "samples", "packs")}
         call("run", second, "--store", store, "--cluster", scheduler)
         texts.append(show(store))
         assert calls(tmp_path, store) == drawn
-        assert {p: p.read_bytes() for p in records(store, "samples")} == before
+        assert {r: r.read_bytes() for r in records(store, "samples", "packs")} == before
     assert texts[0] == texts[3]
     assert texts[1] == texts[2]
     old, new = (json.loads(text) for text in texts[:2])
@@ -307,17 +307,15 @@ def test_killed_and_resumed(tmp_path, scheduler):
         assert process.poll() is None
         kill_group(process)
     release(tmp_path)
-    before = {path: path.read_bytes() for path in records(store, "samples", "reuse")}
+    before = {record: record.read_bytes() for record in records(store, "samples", "packs", "reuse")}
     assert 1 <= len(records(store, "reuse")) < tasks
     call("resume", store, "--cluster", scheduler)
-    assert {path: path.read_bytes() for path in before} == before
+    assert {record: record.read_bytes() for record in before} == before
     assert show(store) == show(whole)
-    for path in records(store, "reuse")[:2]:  # damage: the same counts again
-        data = bytearray(path.read_bytes())
-        data[len(data) // 2] ^= 1
-        path.write_bytes(bytes(data))
+    for record in records(store, "reuse")[:2]:  # damage: the same counts again
+        record.damage()
     (store / "records" / "results.json").unlink()
-    shutil.rmtree(next((store / "samples").glob("*/test")))
+    shutil.rmtree(next((store / "samples" / "packs").iterdir()))
     done = call("resume", store, "--cluster", scheduler)
     assert done.stderr.count("damaged: ") >= 3
     assert show(store) == show(whole)
@@ -332,9 +330,9 @@ def small_study(**estimate):
 def test_an_epsilon_that_is_added_leaves_all_counts_as_they_are(client, tmp_path):
     store = tmp_path / "s.zarr"
     run(small_study(), store, client)
-    before = {path: path.read_bytes() for path in records(store, "reuse")}
+    before = {record: record.read_bytes() for record in records(store, "reuse")}
     grown = run(small_study(epsilons=[0.0, 0.25, 0.5]), store, client)
-    assert {path: path.read_bytes() for path in before} == before
+    assert {record: record.read_bytes() for record in before} == before
     alone = run(small_study(epsilons=[0.0, 0.25, 0.5]), tmp_path / "alone.zarr", client)
     assert grown.to_json() == alone.to_json()
 
@@ -352,8 +350,8 @@ def test_auto_is_chosen_once_recorded_and_kept(client, tmp_path, monkeypatch):
     result = run(study, store, client)
     assert result.way.pools
     (record,) = records(store, "choices")
-    body = json.loads(record.read_text())["body"]
-    assert record.stem == "reuse"
+    body = record.body
+    assert record.name == "reuse"
     assert min(body["drawing"], body["extra"]) > 0  # what a busy machine measured of either
     monkeypatch.setattr(Price, "is_expensive", False)  # as on another machine
     (store / "records" / "results.json").unlink()
@@ -362,7 +360,7 @@ def test_auto_is_chosen_once_recorded_and_kept(client, tmp_path, monkeypatch):
     assert records(store, "choices") == [record]
     cheap = run(study, tmp_path / "cheap.zarr", client)
     assert not cheap.way.pools
-    assert [path.stem for path in records(tmp_path / "cheap.zarr", "choices")] == ["no-reuse"]
+    assert [record.name for record in records(tmp_path / "cheap.zarr", "choices")] == ["no-reuse"]
 
 
 def call_plan(study):

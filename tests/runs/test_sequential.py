@@ -25,6 +25,7 @@ from commands import (
     wait_until,
     write_study,
 )
+from journals import Record, records
 
 from hpcdp.keys import stream
 from hpcdp.losses import make_loss
@@ -32,7 +33,6 @@ from hpcdp.losses.protocol import Side
 from hpcdp.notions._rounds import Rules
 from hpcdp.notions.betting import Wealth, is_refuted, lines_of, play
 from hpcdp.store.layout import Layout
-from hpcdp.store.records import read_json
 from hpcdp.store.stages import Stage
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.versions import load_problem
@@ -142,17 +142,16 @@ def test_killed_and_continued(tmp_path: Path, scheduler: str) -> None:
         *SEQUENTIAL,
     ]
     with started(*command, folder=tmp_path / "a") as process:
-        rounds = Layout(tmp_path / "a" / "s.zarr").records("rounds")
-        wait_until(lambda: rounds.is_dir() and len(list(rounds.glob("[!.]*.json"))) >= 2, "two rounds")
+        wait_until(lambda: len(records(tmp_path / "a" / "s.zarr", "rounds")) >= 2, "two rounds")
         process.send_signal(signal.SIGTERM)
         _, error = process.communicate(timeout=LONG)
     release(tmp_path / "a")  # the workers of the tests, which draw on, and the audit that goes on
     assert process.returncode == 130
     assert "go on with: hpcdp audit" in error
-    before = {file: file.read_bytes() for file in rounds.glob("[!.]*.json")}
+    before = {record: record.read_bytes() for record in records(tmp_path / "a" / "s.zarr", "rounds")}
     assert 2 <= len(before) < 16
     going_on = audit(path, TRUE, scheduler)
-    assert {file: file.read_bytes() for file in before} == before
+    assert {record: record.read_bytes() for record in before} == before
     whole = study(tmp_path / "b", parameters={"pause": 0.0})
     undisturbed = audit(whole, TRUE, scheduler)
     assert going_on["looks"] != undisturbed["looks"], "another parameter is another law"
@@ -178,7 +177,7 @@ def test_several_pairs_share_their_evidence(tmp_path: Path, scheduler: str) -> N
 def test_a_damaged_chunk_is_drawn_again(tmp_path: Path, scheduler: str) -> None:
     path = study(tmp_path)
     found = audit(path, TRUE, scheduler)
-    chunk = next((tmp_path / "s.zarr" / "samples").glob("*/round/000003-25"))
+    chunk = next((tmp_path / "s.zarr" / "samples").glob("*-round-000003-25"))
     shutil.rmtree(chunk)
     said = call("audit", path, "--claim", TRUE, "--store", tmp_path / "s.zarr", "--cluster", scheduler, *SEQUENTIAL)
     assert "round chunk 3" in said.stderr
@@ -223,23 +222,14 @@ def test_equal_chunks_anywhere_are_refused_before_they_are_bet_on(tmp_path: Path
     said = call(*command, code=1).stderr
     assert re.search(r"round chunk \d+ of \S+ of pair 0 and round chunk \d+ of \S+ of pair 0 are identical", said)
     assert "--allow-changed-code" in said
-    assert not list((store / "records" / "rounds").glob("[!.]*.json")), "nothing that was won of them is kept"
+    assert not records(store, "rounds"), "nothing that was won of them is kept"
     study(tmp_path)  # repaired
     repaired = json.loads(call(*command, "--allow-changed-code", "--format", "json").stdout)
     assert "own:noisy changed" in repaired["warnings"][0]
     assert repaired == audit(path, TRUE, scheduler)
-    problem = stored_problem(store)
-    prints = [
-        text
-        for law in problem.laws
-        for chunk in range(32)
-        for text in read_json(_record(store, law, chunk))["fingerprints"]
-    ]
+    names = [Stage.endless(25).name_of(law, chunk) for law in stored_problem(store).laws for chunk in range(32)]
+    prints = [text for name in names for text in Record(store, "samples", name).body["fingerprints"]]
     assert len(set(prints)) == 64
-
-
-def _record(store: Path, law: str, chunk: int) -> Path:
-    return Layout(store).record("samples", Stage.endless(25).name_of(law, chunk))
 
 
 @pytest.mark.slow

@@ -6,21 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from commands import (
-    HOLD,
-    call,
-    calls,
-    committed,
-    contents,
-    hold,
-    kill_group,
-    records,
-    release,
-    started,
-    wait_until,
-    write_study,
-)
+from commands import HOLD, call, calls, committed, contents, hold, kill_group, release, started, wait_until, write_study
 from digits import DIGITS
+from journals import records
 
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.planning.summary import plan

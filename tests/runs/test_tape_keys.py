@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import call, one_message, records, show, write_study
+from commands import call, one_message, show, write_study
+from journals import records
 
 from hpcdp.errors import StudyError
 from hpcdp.study.file import Study

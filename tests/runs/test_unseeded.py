@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import call, one_message, records, show, stored_problem, write_study
+from commands import call, one_message, show, stored_problem, write_study
+from journals import records
 from programs import program_study, served
 from studies import make_study
 
@@ -71,7 +72,7 @@ def test_failures_that_tell_are_named() -> None:
 
 def damage_training(store: Path, law: str) -> None:
     """Flip a bit among a law's stored training samples."""
-    (block,) = [path for path in (store / "samples" / law).rglob("c/0") if "train" in path.parts]
+    (block,) = (store / "samples").glob(f"{law}-train-*/c/0")
     data = bytearray(block.read_bytes())
     data[len(data) // 2] ^= 1
     block.write_bytes(bytes(data))
@@ -87,7 +88,7 @@ def test_damaged_samples_of_such_a_mechanism_take_along_what_rests_on_them(tmp_p
         return call("run", study, "--store", store, "--cluster", scheduler)
 
     def learned_and_counted() -> set[bytes]:
-        return {path.read_bytes() for path in records(store, "counts", "fits")}
+        return {record.read_bytes() for record in records(store, "counts", "fits")}
 
     both = [[0.0, 1.0], [5.0, 6.0]]
     run(both[:1])

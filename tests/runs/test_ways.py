@@ -40,8 +40,8 @@ def registered_fixture():
 
 @pytest.fixture(scope="module", name="knowing")
 def knowing_fixture():
-    """Workers that have loaded the way."""
-    with open_local(2, modules=("given_way",)) as place:
+    """Workers that load the way with the first of its tasks."""
+    with open_local(2) as place:
         yield place.client
 
 

@@ -174,7 +174,7 @@ class Learned:
     def draw(self, part: str, side: int, start: int, stop: int) -> list[dict[str, Any]]:
         """What chunks of a stage record."""
         key = self.choice.key(self.problem.tape_keys[0])
-        work = DrawTape(0, part, side, start, stop, key)
+        work = DrawTape(0, part, side, start, stop, key, self.choice)
         return list(_chunks(self.context, self.test, work, self.problem.pair_laws[0][side]))
 
     def run(self) -> dict[str, Any]:

@@ -14,8 +14,9 @@ import numpy as np
 import psutil
 import pytest
 import xarray
-from commands import LONG, call, hold, records, release, show, started, wait_until, write_study
+from commands import LONG, call, hold, release, show, started, wait_until, write_study
 from frozen import Place, Run, run_here
+from journals import lines_of, records
 
 from hpcdp.store.lease import acquire
 from hpcdp.store.results import Arrays, read_results, write_results
@@ -23,17 +24,24 @@ from hpcdp.store.root import create_store
 
 Files = dict[str, tuple[int, int, bytes]]
 GIVEN = "given = [{ d = [0.0], d_prime = [1.0] }]"
-SMALL: dict[str, Any] = {"pairs": GIVEN, "call": "laplace", "parameters": {"epsilon": 1.0}, "train": 500, "test": 500}
-"""Drawn in the process that is frozen."""
+SMALL: dict[str, Any] = {"pairs": GIVEN, "call": "laplace", "parameters": {"epsilon": 1.0}}
+SMALL |= {"train": 1700, "test": 1700, "chunk": 100}
+"""Drawn in the process that is frozen, in blocks with files of their own."""
 
 
 def files(store: Path) -> Files:
-    """Inode, time of change and bytes of every file but leases and records of runs, which are each generation's own."""
-    return {
+    """Inode, time of change and bytes of every file but leases, which are each generation's own; of journals what counts."""
+    found = {
         path.relative_to(store).as_posix(): (path.stat().st_ino, path.stat().st_mtime_ns, path.read_bytes())
         for path in sorted(store.rglob("*"))
-        if path.is_file() and not (path.parent.name in ("lease", "runs") and path.suffix == ".json")
+        if path.is_file() and path.suffix != ".jsonl" and not (path.parent.name == "lease" and path.suffix == ".json")
     }
+    journals = lines_of(store)
+    last = max(journals, default=None)
+    for path, lines in journals.items():  # to those of runs that were superseded they may add what nobody reads
+        changed = path.stat().st_mtime_ns if path == last else 0
+        found[path.relative_to(store).as_posix()] = (path.stat().st_ino, changed, b"".join(lines))
+    return found
 
 
 def refuse_all_that_slept(
@@ -58,7 +66,7 @@ def refuse_all_that_slept(
         runs.append(last)
         how, message, _ = last.end()
         assert how == "done", message
-        before = files(store)
+        before, said = files(store), show(store)
         for run, _ in slept:
             run.go_on()
         for run, place in slept:
@@ -66,7 +74,7 @@ def refuse_all_that_slept(
             assert how == "LeaseError" or place[1] == "gate", (place, how, message)  # it may have ended its work
         after = files(store)
         assert {name for name in before | after if before.get(name) != after.get(name)} == set()
-        assert show(store) == show(copy)
+        assert show(store) == said == show(copy)
     finally:
         for run in runs:
             run.kill()
@@ -77,14 +85,8 @@ def refuse_all_that_slept(
 @pytest.mark.slow
 def test_a_new_store(tmp_path: Path) -> None:
     study = write_study(tmp_path, **SMALL)
-    least = {
-        "study/study-#",
-        "study/databases/#",
-        "samples/#",
-        "records/samples/#",
-        "records/fits/#",
-        "records/counts/#",
-    }
+    least = {"study/study-#", "study/databases/pack-#", "samples/#", "records/journal"}
+    least |= {f" of {kind}" for kind in ("runs", "samples", "fits", "counts")}
     least |= {"ARRAY/c", "ARRAY/zarr.json", "zarr.json", "records/results.json"}
     refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
 
@@ -94,20 +96,15 @@ def test_a_damaged_store(tmp_path: Path) -> None:
     """All that is set aside, deleted and written anew: records, samples, counters, the root's metadata, the results."""
     study, made = write_study(tmp_path, **SMALL), tmp_path / "made.zarr"
     assert Run(made, "first", run_here, (str(study),)).end()[0] == "done"
-    for path in [*records(made, "counts"), made / "zarr.json"]:
-        path.write_bytes(path.read_bytes()[:-9])
+    for record in records(made, "counts"):
+        record.damage()
+    (made / "zarr.json").write_bytes((made / "zarr.json").read_bytes()[:-9])
     (file, *_) = [path for path in (made / "samples").rglob("c/*") if path.is_file()]
     file.write_bytes(file.read_bytes()[:-9])
-    shutil.copytree(file.parent.parent, made / "counters" / "0123456789abcdef" / "runs")
+    (made / "counters" / "0123456789abcdef.npz").write_bytes(b"")
     for store in ("s.zarr", "copy.zarr"):
         shutil.copytree(made, tmp_path / store)
-    least = {
-        "records/counts/#.json",
-        "records/counts/#.damaged",
-        "-test-#.damaged",
-        "counters/#",
-        "zarr.json",
-    }
+    least = {" of damaged", " of no samples", " of counts", "counters/#", "zarr.json"}
     least |= {"samples/#", "records/results.json"}
     refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
 
@@ -117,7 +114,7 @@ def test_tallies_and_what_is_learned(tmp_path: Path) -> None:
     """Of a refined loss: pilots, tallies, counters, each with its record."""
     changes = {"refine": 2000, "validation": 1000, "keep": "none", "etas": []}
     study = write_study(tmp_path, **SMALL, rows=[0], **changes)
-    least = {"pilots/#", "records/pilots/#", "tallies/#", "records/tallies/#", "records/fits/#", "records/counts/#"}
+    least = {"pilots/#", "tallies/#", *(f" of {kind}" for kind in ("pilots", "tallies", "fits", "counts"))}
     refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
 
 
@@ -127,7 +124,7 @@ def test_packs(tmp_path: Path) -> None:
     given = ", ".join(f"{{ d = [{2 * n}], d_prime = [{2 * n + 1}] }}" for n in range(130))
     changes = {"call": "pmf", "parameters": {"outcomes": [0, 1], "table": [[0.5, 0.5], [0.4, 0.6]] * 130}}
     study = write_study(tmp_path, train=20, test=20, pairs=f"given = [{given}]", **changes)
-    least = {"study/databases/pack-#", "samples/packs/#", "records/packs/#", "records/fits/#", "records/counts/#"}
+    least = {"samples/packs/#", *(f" of {kind}" for kind in ("packs", "fits", "counts"))}
     refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
 
 

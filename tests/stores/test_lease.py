@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,13 @@ from commands import (
     hpcdp,
     kill_group,
     one_message,
-    records,
     release,
     show,
     started,
     wait_until,
     write_study,
 )
+from journals import line_of, records
 
 from hpcdp.errors import LeaseError
 from hpcdp.store.arrays import write_array
@@ -35,9 +36,8 @@ from hpcdp.store.exclusive import create_exclusively
 from hpcdp.store.fence import check_generation, discard, replacing
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import STALE, Lease, acquire, holder
-from hpcdp.store.records import commit
+from hpcdp.store.records import commit, has_record, put_json, record_names, set_aside
 from hpcdp.store.root import create_store
-from hpcdp.store.states import write_state
 
 SLOW = {"databases": [[0.0, 1.0]], "parameters": {"pause": 0.02}, "train": 1000, "test": 16000}
 
@@ -139,8 +139,12 @@ def test_a_commit_under_an_old_generation_writes_nothing(layout: Layout) -> None
     new = acquire(layout)
     with pytest.raises(LeaseError, match="generation 1"):
         commit(layout, "counts", "after", {"entries": []}, old.generation)
-    assert [path.name for path in (layout.root / "records" / "counts").iterdir()] == ["before.json"]
+    assert [record.name for record in records(layout.root, "counts")] == ["before"]
+    with layout.journal(old.generation).open("ab") as journal:  # as of one that looked before it was superseded
+        journal.write(line_of("counts", "late", {"entries": []}) + line_of("counts", "before", None))
+    assert record_names(layout, "counts") == {"before"}
     commit(layout, "counts", "after", {"entries": []}, new.generation)
+    assert record_names(layout, "counts") == {"before", "after"}
     for lease in (old, new):
         lease.release()
 
@@ -275,8 +279,9 @@ def write_anything(layout: Layout, lease: Lease) -> list[Callable[[], object]]:
     """All ways in which a run writes."""
     return [
         lambda: commit(layout, "counts", "after", {"entries": []}, lease.generation),
-        lambda: write_state(layout, layout.pilot("after"), {"a": np.zeros(3)}, lease.generation),
-        lambda: discard(layout, lease.generation, layout.record("counts", "other")),
+        lambda: set_aside(replace(layout, generation=lease.generation), "counts", "other"),
+        lambda: put_json(layout, layout.study(1), {"after": 1}, lease.generation),
+        lambda: discard(layout, lease.generation, layout.databases / "zarr.json"),
     ]
 
 
@@ -285,7 +290,7 @@ def test_a_deleted_store_is_not_made_anew(layout: Layout) -> None:
     commit(layout, "counts", "before", {"entries": []}, lease.generation)
 
     def delete_in_the_middle() -> None:
-        with replacing(layout, lease.generation, layout.pilot("x")) as new:
+        with replacing(layout, lease.generation, layout.block("x")) as new:
             shutil.rmtree(layout.root)
             write_array(new, np.zeros(3))
 
@@ -315,6 +320,7 @@ def test_a_store_that_is_made_anew_in_the_place_of_a_deleted_one(layout: Layout,
     assert old.lost.is_set()
     old.release()
     assert {path: path.read_bytes() for path in layout.root.rglob("*") if path.is_file()} == kept
+    assert has_record(layout, "counts", "other")
     if not over:
         commit(layout, "counts", "last", {"entries": []}, new.generation)
         new.release()

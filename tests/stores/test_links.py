@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from alarms import within
-from commands import call, records, rewrite, write_study
+from commands import call, write_study
+from journals import records
 
 import hpcdp.store.root
 from hpcdp import Study
@@ -19,11 +20,11 @@ from hpcdp.engine.driver import store_problem
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import acquire
-from hpcdp.store.records import read_json
+from hpcdp.store.records import commit, read_json, write_json
 from hpcdp.study.resolving import resolve
 
 CLAIM = "dp(epsilon=1, delta=0.1)"
-SIZES: dict[str, Any] = {"train": 200, "test": 200, "chunk": 100, "refine": 200, "loss": "smooth"}
+SIZES: dict[str, Any] = {"train": 200, "test": 1700, "chunk": 100, "refine": 200, "loss": "smooth"}
 Tree = dict[str, tuple[int, bytes]]
 
 
@@ -34,7 +35,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> Path:
     study = write_study(folder, databases=[[0.0, 1.0]], claim=CLAIM, **SIZES)
     call("run", study, "--store", folder / "s.zarr", "--cluster", scheduler)
     (folder / "s.zarr" / "jobs" / "logs").mkdir(parents=True)
-    (folder / "s.zarr" / "records" / "draws").mkdir(exist_ok=True)
     return folder
 
 
@@ -70,7 +70,7 @@ def tree(folder: Path) -> Tree:
 def places(store: Path) -> list[Path]:
     """Every folder of the layout in which a run writes, renames or deletes."""
     # what is deeper is replaced as a whole
-    apart = {"samples": 3, "tallies": 2, "study": 2, "counters": 1, "pilots": 1}
+    apart = {"samples": 2, "tallies": 2, "study": 2, "counters": 1, "pilots": 1}
     found = [path for path in store.rglob("*") if path.is_dir()]
     return [path for path in found if len((p := path.relative_to(store)).parts) <= apart.get(p.parts[0], 9)]
 
@@ -92,14 +92,14 @@ def linked(path: Path, target: Path) -> Iterator[None]:
 def test_every_folder_of_the_layout_as_a_link(store: Path, victim: Path, scheduler: str) -> None:
     """All commands that write refuse it before they write anything."""
     before, found = tree(victim), places(store)
-    assert {path.name for path in found} >= {"counters", "lease", "counts", "delta", "c", "databases", "logs", "test"}
+    assert {path.name for path in found} >= {"counters", "lease", "records", "delta", "c", "databases", "logs", "packs"}
     problem = resolve(Study.from_toml(store.parent / "study.toml"))[0]
     for path in found:
         with linked(path, victim):
             inside = tree(store)
             with pytest.raises(StudyError, match=f"{path} is a symbolic link"):  # what submit does
                 store_problem(problem, store)
-            if path.parent == store or path.parent.name == "records":
+            if path.parent == store:
                 for command in (
                     ("run", store.parent / "study.toml", "--store", store),
                     ("resume", store),
@@ -117,7 +117,7 @@ def test_every_folder_of_the_layout_as_a_link(store: Path, victim: Path, schedul
 @pytest.mark.slow
 def test_links_in_the_place_of_files(store: Path, victim: Path) -> None:
     problem = resolve(Study.from_toml(store.parent / "study.toml"))[0]
-    files = [store / "zarr.json", *records(store, "counts"), *(store / "lease").glob("*.json")]
+    files = [store / "zarr.json", *(store / "records").glob("*.json*"), *(store / "lease").glob("*.json")]
     for path in [*files, *(store / "lease").glob("[0-9]*[0-9]")]:
         with linked(path, victim / "bashrc"), pytest.raises(StudyError, match=f"{path} is a symbolic link"):
             store_problem(problem, store)
@@ -135,23 +135,34 @@ def test_the_root_may_be_a_link(store: Path, scheduler: str) -> None:
 
 
 def _damage(store: Path) -> None:
-    records(store, "counts")[0].write_text("{}")
+    records(store, "counts")[0].damage()
     (store / "records" / "results.json").unlink()
 
 
-@pytest.mark.parametrize("place", ["counters", "lease", "records/counts", "delta", "records/runs"])
+@pytest.mark.parametrize("place", ["counters", "lease", "records", "delta", "samples", "samples/packs"])
 def test_links_that_are_planted_after_the_look(
     store: Path, victim: Path, scheduler: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each write looks at its folders again."""
     monkeypatch.setattr(hpcdp.store.root, "refuse_links", lambda _: None)
-    (victim / "other.json").write_text("{}")
+    (victim / "other.npz").write_text("{}")
+    (victim / "other").mkdir()
     before = tree(victim)
     _damage(store)
     with linked(store / place, victim):
         done = call("resume", store, "--cluster", scheduler, code=None)
         assert f"{store / place} is a symbolic link" in done.stderr
         assert tree(victim) == before
+
+
+def test_a_link_in_the_place_of_a_journal(store: Path, victim: Path) -> None:
+    """One that is planted while its run goes on."""
+    lease = acquire(layout := Layout(store))
+    before, journal = tree(victim), layout.journal(lease.generation)
+    with linked(journal, victim / "bashrc"), pytest.raises(OSError, match="symbolic links"):
+        commit(layout, "counts", "one", {}, lease.generation)
+    assert tree(victim) == before
+    lease.release()
 
 
 PICTURES: dict[str, Callable[[Path], list[Any]]] = {
@@ -194,7 +205,9 @@ def test_files_that_a_refused_study_is_looked_for_in(store: Path, tmp_path: Path
     study = Path(shutil.copytree(store.parent, folder, ignore=shutil.ignore_patterns("*.zarr"))) / "study.toml"
     other = write_study(tmp_path / "own", databases=[[0.0, 1.0]], claim=CLAIM, seed=7, **SIZES)
     version = max((store / "study").glob("study-*.json"))
-    rewrite(version, {**read_json(version), "folder": str(folder)})
+    body = read_json(version)
+    version.unlink()
+    write_json(version, {**body, "folder": str(folder)})
     os.mkfifo(folder / "a.toml")
     (folder / "b.toml").symlink_to("/dev/zero")
     (folder / "c.toml").mkdir()

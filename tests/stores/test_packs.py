@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from commands import call, one_message, rewrite, stored_problem
+from commands import call, one_message, stored_problem
+from journals import records
 from studies import files_below, make_study
 
-from hpcdp.engine import driver
+from hpcdp.engine import driver, tasks
 from hpcdp.engine.context import Context
 from hpcdp.engine.failures import RunFailed
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
 from hpcdp.mechanisms.outputs import Outputs, Schema
+from hpcdp.planning import sampling
 from hpcdp.results.result import load_result
-from hpcdp.store import databases, packs
+from hpcdp.store import databases
+from hpcdp.store.fence import replacing
 from hpcdp.store.lease import acquire
-from hpcdp.store.packs import read_packs, write_packs
-from hpcdp.store.records import read_json
+from hpcdp.store.packs import pack_name, recorded_packs
 from hpcdp.store.root import create_store, open_layout
-from hpcdp.store.samples import DamagedBlock, read_blocks
+from hpcdp.store.samples import DamagedBlock, read_blocks, write_blocks
 from hpcdp.store.stages import Stage
 from hpcdp.study.file import Study
 
 FIRST, PAIRS, MOST = 3, 140, 210
 FEW = {"train": 60, "test": 50, "epsilons": [0.0, 0.5]}
-Files = dict[str, tuple[int, int, bytes]]
+Files = dict[str, Any]
 
 
 def study_of(pairs: int, folder: Path | None = None, call: str = "pmf", **changes: Any) -> Study:
@@ -47,12 +50,12 @@ def run(study: Study, store: Path) -> str:
 
 
 def files(store: Path, *kinds: str) -> Files:
-    """Inode, time of change and bytes of the files of samples and databases, and of records of some kinds."""
-    places = [store / "samples", store / "study" / "databases", *(store / "records" / kind for kind in kinds)]
-    return {
+    """Inode, time of change and bytes of the files of samples and databases, and lines of records of some kinds."""
+    found: Files = {
         path.relative_to(store).as_posix(): (path.stat().st_ino, path.stat().st_mtime_ns, data)
-        for path, data in files_below(*places)
+        for path, data in files_below(store / "samples", store / "study" / "databases")
     }
+    return found | {f"{record.kind}/{record.name}": record.read_bytes() for record in records(store, *kinds) if kinds}
 
 
 @pytest.fixture(name="drawn")
@@ -72,19 +75,18 @@ def drawn_fixture(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int]]
 @pytest.fixture(name="small")
 def small_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
     """Packs of some fifty blocks."""
-    monkeypatch.setattr(packs, "PACK_BYTES", 50 * 55 * 8)
+    monkeypatch.setattr(tasks, "PACK_BYTES", 50 * 55 * 8)
 
 
 @pytest.fixture(scope="module")
 def apart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of the first pairs, so few that each block and database has files of its own."""
+    """A store of the first pairs, in which each block has files of its own."""
     store = tmp_path_factory.mktemp("apart") / "s.zarr"
-    run(study_of(FIRST), store)
-    assert (
-        len(list((store / "samples").iterdir()))
-        == len(list((store / "study" / "databases").iterdir()))
-        == 2 * FIRST + 1
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampling, "_PACKED_BYTES", 0)
+        run(study_of(FIRST), store)
+    assert len(list((store / "samples").iterdir())) == 2 * 2 * FIRST + 1
+    assert len(list((store / "study" / "databases").iterdir())) == 1 + 1
     return store
 
 
@@ -93,7 +95,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of packs."""
     store = tmp_path_factory.mktemp("together") / "s.zarr"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packs, "PACK_BYTES", 50 * 55 * 8)
+        patch.setattr(tasks, "PACK_BYTES", 50 * 55 * 8)
         run(study_of(PAIRS), store)
     return store
 
@@ -108,7 +110,7 @@ def test_few_files_and_the_same_result(apart: Path, together: Path) -> None:
     found = [_estimates(json.loads(load_result(store).to_json())) for store in (together, apart)]
     assert [cell for cell in found[0] if cell[0] < FIRST] == found[1]
     layout, problem = open_layout(together), stored_problem(together)
-    held = [block for _, blocks in read_packs(layout) for block in blocks]  # type: ignore[union-attr]
+    held = [block for _, blocks in recorded_packs(layout) for block in blocks]  # type: ignore[union-attr]
     assert sorted(held) == sorted(stage.name_of(law, 0) for stage in problem.kept_stages for law in problem.laws)
     assert len(files(together, "samples", "packs")) < 60
     few = stored_problem(apart)
@@ -144,33 +146,35 @@ def _estimates(found: Mapping[str, Any]) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["bit", "array", "record", "no array"])
+@pytest.mark.parametrize("what", ["bit", "array", "print", "name", "record", "no array"])
 def test_damage_is_named_once_and_drawn_again(
     copy: Path, together: Path, small: None, drawn: list[Any], what: str
 ) -> None:
     before = files(copy, "packs")
-    record = sorted((copy / "records" / "packs").glob("*.json"))[2]
-    blocks = set(json.loads(record.read_bytes())["body"]["fingerprints"])
-    array = copy / "samples" / "packs" / record.stem
+    record = records(copy, "packs")[2]
+    blocks = set(record.body["fingerprints"])
+    array = copy / "samples" / "packs" / record.name
     (data,) = array.rglob("c/*")
     if what == "no array":
         shutil.rmtree(array)
+    elif what == "record":
+        record.damage()
     else:
-        hit = {"bit": data, "array": array / "zarr.json", "record": record}[what]
+        hit = data if what == "bit" else array / "zarr.json"
         flipped = bytearray(hit.read_bytes())
-        flipped[len(flipped) // 2] ^= 4
+        place = {"bit": 0.5, "array": 0.0, "print": 0.5, "name": flipped.find(b"-test-") / len(flipped)}[what]
+        flipped[int(place * len(flipped)) + (1 if what == "name" else 0)] ^= 4
         hit.write_bytes(bytes(flipped))
     said = call("resume", copy, "--workers", "0").stderr
     (line,) = [line for line in said.splitlines() if "damaged" in line]
-    assert record.stem in line
+    assert record.name in line
     assert "computed again" in line
     after = files(copy, "packs")
-    same = {path: file for path, file in before.items() if record.stem not in path}
+    same = {path: file for path, file in before.items() if record.name not in path}
     assert {path: after[path] for path in same} == same
     layout, problem = open_layout(copy), stored_problem(copy)
-    held = {block for _, found in read_packs(layout) for block in found}  # type: ignore[union-attr]
-    singles = {path.stem for path in (copy / "records" / "samples").glob("*.json")}
-    assert blocks <= held | singles
+    held = {block for _, found in recorded_packs(layout) for block in found}  # type: ignore[union-attr]
+    assert blocks <= held
     for stage in problem.kept_stages:
         for law in problem.laws:
             (again,) = read_blocks(layout, stage, law, problem.schema, range(1))
@@ -181,20 +185,28 @@ def test_damage_is_named_once_and_drawn_again(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", [[], ["a", "b"], [5], None, 5])
-@pytest.mark.parametrize("form", ["packs", "samples"])
-def test_records_with_other_fingerprints_than_one_a_chunk(
-    apart: Path, together: Path, tmp_path: Path, form: str, wrong: Any
+@pytest.mark.parametrize(("form", "place"), [("packs", "record"), ("packs", "array"), ("samples", "array")])
+def test_other_fingerprints_than_one_a_chunk(
+    apart: Path, together: Path, tmp_path: Path, form: str, place: str, wrong: Any
 ) -> None:
-    """Their checksums are right: only somebody can have written them."""
+    """Checksums of records are right: only somebody can have written them."""
     whole = together if form == "packs" else apart
     store = Path(shutil.copytree(whole, tmp_path / "s.zarr"))
-    record = sorted((store / "records" / form).glob("*.json"))[1]
-    body = read_json(record)
-    found = wrong if form == "samples" else {**body["fingerprints"], min(body["fingerprints"]): wrong}
-    rewrite(record, {**body, "fingerprints": found})
-    said = call("resume", store, "--workers", "0").stderr
-    assert len([line for line in said.splitlines() if "damaged" in line]) == 1
-    assert "computed again" in said
+    record = records(store, form)[1]
+    if place == "record":
+        found = record.body["fingerprints"]
+        record.rewrite({"fingerprints": {**found, min(found): wrong}})
+    else:
+        path = store / "samples" / ("packs" if form == "packs" else "") / record.name / "zarr.json"
+        body = json.loads(path.read_bytes())
+        found = body["attributes"]["blocks"]
+        body["attributes"]["blocks"] = {**found, min(found): wrong}
+        path.write_text(json.dumps(body))
+    lines = [line for line in call("resume", store, "--workers", "0").stderr.splitlines() if "damaged" in line]
+    if place == "array" or wrong not in ([], ["a", "b"]):  # only who looks for equal chunks goes by records
+        (line,) = lines
+        assert record.name in line
+        assert "computed again" in line
     assert load_result(store).to_json() == load_result(whole).to_json()
     assert "damaged" not in call("resume", store, "--workers", "0").stderr
 
@@ -202,13 +214,13 @@ def test_records_with_other_fingerprints_than_one_a_chunk(
 @pytest.mark.slow
 def test_a_pack_without_a_record_is_drawn_again(copy: Path, together: Path, small: None, drawn: list[Any]) -> None:
     """As of a run that was killed between the two: others are not, and what has no record is gone."""
-    record = sorted((copy / "records" / "packs").glob("*.json"))[1]
-    blocks = set(read_json(record)["fingerprints"])
+    record = records(copy, "packs")[1]
+    blocks = set(record.body["fingerprints"])
     record.unlink()
     assert run(study_of(PAIRS), copy) == load_result(together).to_json()
     assert len(drawn) == len(set(drawn)) == len(blocks)
     folders = {path.name for path in (copy / "samples" / "packs").iterdir()}
-    assert folders == {path.stem for path in (copy / "records" / "packs").glob("*.json")}
+    assert folders == {record.name for record in records(copy, "packs")}
 
 
 def _strings(size: int) -> Outputs:
@@ -233,18 +245,21 @@ def test_all_kinds_of_outputs(tmp_path: Path, schema: Schema, make: Callable[[in
     stage = Stage.of("test", 250, 100, schema)
     laws = [digest_array(np.array([number])) for number in range(9)]
     parts = {law: [make(stage.chunk_size(c)) for c in range(stage.chunks)] for law in laws}
-    write_packs(layout, schema, ((stage.name_of(law, 0), parts[law]) for law in laws), lease.generation)
+    blocks = {stage.name_of(law, 0): parts[law] for law in sorted(laws)}
+    with replacing(layout, lease.generation, layout.pack(pack_name(blocks))) as new:
+        prints = write_blocks(new, schema, blocks, len(laws) * stage.total)
+    assert {len(found) for found in prints.values()} == {stage.chunks}
     for law in laws:
         for found, part in zip(read_blocks(layout, stage, law, schema, range(stage.chunks)), parts[law], strict=True):
             assert found.dtype == part.dtype
             np.testing.assert_array_equal(found, part)
-    with pytest.raises(DamagedBlock, match="no record"):
+    with pytest.raises(DamagedBlock, match="missing"):
         list(read_blocks(layout, stage, "0" * 32, schema, range(1)))
     lease.release()
 
 
 @pytest.mark.slow
-def test_a_law_that_fails_costs_itself_alone(tmp_path: Path, drawn: list[Any]) -> None:
+def test_a_law_that_fails_costs_itself_alone(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN)
     study = study_of(PAIRS, tmp_path, "own:draw")
     (tmp_path / "broken").touch()
@@ -252,12 +267,15 @@ def test_a_law_that_fails_costs_itself_alone(tmp_path: Path, drawn: list[Any]) -
     with pytest.raises(RunFailed) as failed:
         driver.run(study, store, workers=0)
     assert "it is broken" in str(failed.value)
-    held = {block for _, found in read_packs(open_layout(store)) for block in found}  # type: ignore[union-attr]
+    held = {block for _, found in recorded_packs(open_layout(store)) for block in found}  # type: ignore[union-attr]
     assert len(held) == 2 * (2 * PAIRS - 1)
     (tmp_path / "broken").unlink()
+    before = files(store, "packs")
     run(study, store)
-    singles = list((store / "records" / "samples").glob("*.json"))
-    assert len(singles) == 2
+    after = files(store, "packs")
+    assert {path: after[path] for path in before} == before
+    (added,) = [record for record in records(store, "packs") if f"packs/{record.name}" not in before]
+    assert len(added.body["fingerprints"]) == 2
 
 
 OWN = """
@@ -276,23 +294,28 @@ def test_a_mechanism_that_cannot_draw_again_has_files_of_its_own(tmp_path: Path)
     study = study_of(PAIRS, tmp_path, "own:draw")
     changed = study.model_copy(update={"mechanism": study.mechanism.model_copy(update={"reproducible": False})})
     run(changed, tmp_path / "s.zarr")
-    assert list(read_packs(open_layout(tmp_path / "s.zarr"))) == []
+    assert list(recorded_packs(open_layout(tmp_path / "s.zarr"))) == []
 
 
 @pytest.mark.slow
 def test_databases_that_lie_together(copy: Path, together: Path) -> None:
     """What is damaged of them is told by `resume`, and written anew by `run`."""
-    (folder,) = (path for path in (copy / "study" / "databases").iterdir() if path.is_dir())
-    assert folder.name.startswith("pack-")
+    (pack,) = (copy / "study" / "databases").glob("*.np?")
+    assert pack.name.startswith("pack-")
     problem = stored_problem(copy)
     assert [database.tolist() for database in problem.databases] == [[n] for n in range(2 * PAIRS)]
     assert not any(database.flags.writeable for database in problem.databases)
-    for place in ("data/c/0", "shapes/c/0/0", "digests.json", "types/zarr.json"):
-        flipped = bytearray((folder / place).read_bytes())
-        flipped[len(flipped) // 2] ^= 4
-        (folder / place).write_bytes(bytes(flipped))
+    with zipfile.ZipFile(pack) as parts:
+        ends = [*(part.header_offset for part in parts.infolist()[1:]), parts.start_dir]
+    for place in (0, *(end - 1 for end in ends), None):  # where each array is, and cut short
+        flipped = bytearray(pack.read_bytes())
+        if place is None:
+            del flipped[-100:]
+        else:
+            flipped[place] ^= 4
+        pack.write_bytes(bytes(flipped))
         message = one_message(call("resume", copy, "--workers", "0", code=1))
-        words = f"hpcdp: study/databases/{folder.name} in {copy} is damaged or missing; run the study file again, which stores it"
+        words = f"hpcdp: study/databases/{pack.name} in {copy} is damaged or missing; run the study file again, which stores it"
         assert message.startswith(words)
         with pytest.raises(DamagedError, match="study/databases"):
             stored_problem(copy)
@@ -309,7 +332,8 @@ def test_databases_of_all_types(tmp_path: Path) -> None:
     made += [np.zeros((9000, 1)), np.zeros((0, 4))]
     known = {digest_array(database): database for database in made}
     databases.store_databases(layout, known, lease.generation)
-    assert len(list((layout.root / "study" / "databases").glob("[0-9a-f]*"))) == 1, "the large one"
+    assert len(list(layout.databases.glob("pack-*.npz"))) == 1
+    assert len(list(layout.databases.glob("*.npy"))) == 1, "the large one"
     found = databases.read_databases(layout, known)
     assert found.keys() == known.keys()
     for digest, database in known.items():

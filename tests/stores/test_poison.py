@@ -16,6 +16,7 @@ import subprocess
 import sys
 import unicodedata
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -26,16 +27,18 @@ import numpy as np
 import pytest
 import zarr
 from alarms import within
-from commands import COMMAND, call, records, rewrite, write_study
+from commands import COMMAND, call, write_study
+from journals import line_of, records
 
 import hpcdp
 from hpcdp import Study, load_result
 from hpcdp._base.terminal import plain
 from hpcdp.cli.command import main
 from hpcdp.errors import HpcdpError, StudyError
+from hpcdp.keys import canonical_json, digest_bytes
 from hpcdp.mechanisms.stored import read_outputs
 from hpcdp.store.arrays import read_array
-from hpcdp.store.records import read_json
+from hpcdp.store.records import read_json, write_json
 
 SECONDS = 60  # far more than any of these commands takes
 ESCAPE = "\x1b]0;owned\x07\x9b31m"
@@ -47,7 +50,7 @@ Poison = Callable[[Path], object]
 def whole(tmp_path_factory: pytest.TempPathFactory, scheduler: str) -> Path:
     """A folder with a complete store that holds every kind of file; what it says of itself is in `clean`."""
     folder = tmp_path_factory.mktemp("poison")
-    sizes = {"train": 200, "test": 200, "chunk": 100, "refine": 200, "loss": "smooth"}
+    sizes = {"train": 200, "test": 1700, "chunk": 100, "refine": 200, "loss": "smooth"}  # in packs, and not
     study = write_study(folder, databases=[[0.0, 1.0]], claim=CLAIM, **sizes)
     call("run", study, "--store", folder / "s.zarr", "--cluster", scheduler)
     logs = folder / "s.zarr" / "jobs" / "logs"
@@ -142,8 +145,10 @@ def edit(path: Path, change: Callable[[Any], Any]) -> None:
 
 
 def record(path: Path, change: Callable[[Any], Any]) -> None:
-    """Change a record, and make its checksum right."""
-    rewrite(path, change(read_json(path)))
+    """Change a file's body, and make its checksum right."""
+    body = change(read_json(path))
+    path.unlink()
+    write_json(path, body)
 
 
 def old_form(array: Path, payload: object, beside: bool = False) -> None:
@@ -234,16 +239,17 @@ def test_every_kind_of_file(store: Path, clean: dict[str, str], poison: str, eve
     """One file of each kind at a time, as each poison, read by three commands and two of the others in turn, or by every one."""
     names = list(commands(store))
     others = [name for name in names if name not in ("json", "status", "logs")]
+    (journal,) = (store / "records").glob("*.jsonl")
     files = [
         store / "zarr.json",
         store / "delta" / "zarr.json",
         next(p for p in (store / "delta" / "c").rglob("*") if p.is_file()),
-        next((store / "study" / "databases").glob("*/zarr.json")),
+        next((store / "study" / "databases").glob("*.npz")),
         store / "study" / "study-000001.json",
         store / "records" / "results.json",
-        *{
-            path.parent: path for path in records(store, "samples", "fits", "counts", "tallies", "sizes", "runs")
-        }.values(),
+        journal,
+        next((store / "samples").glob("*/zarr.json")),
+        next((store / "tallies").rglob("*.npz")),
         next((store / "lease").glob("*.json")),
         store / "jobs" / "logs" / "driver-1.log",
     ]
@@ -251,10 +257,69 @@ def test_every_kind_of_file(store: Path, clean: dict[str, str], poison: str, eve
         before = path.read_bytes()
         FILES[poison](path)
         turn = [others[number % len(others)], others[(number + len(others) // 2) % len(others)]]
-        kept = path.parts[-2] not in ("logs", "fits", "counts")  # without counts the store is not complete
+        kept = path.parts[-2] != "logs" and path != journal  # without counts the store is not complete
         look(store, clean, names if every else ["json", "status", "logs", *turn], kept=kept)
         path.unlink()
         path.write_bytes(before)
+
+
+def raw_line(kind: str, name: str, data: bytes) -> bytes:
+    """A line whose checksum is right, whatever its body is."""
+    checksum = digest_bytes(kind.encode(), name.encode(), data)
+    return b'{"kind":"%b","name":"%b","checksum":"%b","body":%b}\n' % (
+        kind.encode(),
+        name.encode(),
+        checksum.encode(),
+        data,
+    )
+
+
+BODIES: dict[str, bytes] = {
+    "deep": b"[" * 100_000 + b"]" * 100_000,
+    "deep objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "no UTF-8": b'{"a":"\xff\xfe"}',
+    "no JSON": b'{"a":',
+    "huge number": b'{"a":' + b"9" * 10_000 + b"}",
+    "list": b"[1,2]",
+    "other": b"{}",
+    "empty": b"",
+    "escape": canonical_json({"thresholds": ESCAPE, "entries": [{ESCAPE: ESCAPE}], "fingerprints": ESCAPE}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("poison", BODIES)
+def test_lines_of_journals(store: Path, clean: dict[str, str], poison: str) -> None:
+    """One record of each kind at a time, whose checksum is right."""
+    (journal,) = (store / "records").glob("*.jsonl")
+    whole = journal.read_bytes()
+    known = {
+        one.kind: one.name for one in records(store, "samples", "packs", "fits", "counts", "pilots", "tallies", "runs")
+    }
+    assert len(known) > 7
+    for kind, name in {**known, "damaged": "x", "sizes": "x"}.items():
+        journal.write_bytes(whole + raw_line(kind, name, BODIES[poison]))
+        look(store, clean, ["json", "status", "logs", "verify"], kept=False)
+
+
+LENGTHS: dict[str, Callable[[str], bytes]] = {
+    **{name: lambda _, data=data: data for name, data in BODIES.items()},  # type: ignore[misc]
+    "negative": lambda name: canonical_json({name: -1}),
+    "text": lambda name: canonical_json({name: ESCAPE}),
+    "infinite": lambda name: b'{"%b":Infinity}' % name.encode(),
+    "large": lambda name: canonical_json({name: 10**30}),
+    "null": lambda name: canonical_json({name: None}),
+    "number": lambda _: b"7",
+}
+
+
+@pytest.mark.parametrize("poison", LENGTHS)
+def test_lengths_of_journals(store: Path, clean: dict[str, str], poison: str) -> None:
+    """What the first line of a later journal says of an earlier one."""
+    (journal,) = (store / "records").glob("*.jsonl")
+    data = LENGTHS[poison](journal.name)
+    (journal.parent / f"000002-{'0' * 32}.jsonl").write_bytes(raw_line("journals", "", data))
+    look(store, clean, ["json", "status", "logs"], kept=False)
 
 
 HEADS: dict[str, Callable[[Any], Any]] = {
@@ -289,11 +354,15 @@ def test_names_that_a_terminal_would_obey(store: Path, clean: dict[str, str]) ->
         return {**body, "failed": [ESCAPE], "stopped": ESCAPE}
 
     record(store / "records" / "results.json", pairs)
-    record(next((store / "records" / "runs").glob("*.json")), ends)
+    for one in records(store, "runs"):
+        one.rewrite(ends(one.body))
     edit(next((store / "lease").glob("*.json")), lambda _: {"host": ESCAPE, "process": "\udc80"})
     (store / "jobs" / "logs" / f"worker-{ESCAPE}\udcff.log").write_text(ESCAPE + "\u202e")
-    for kind in ("counts", "samples", "runs"):
-        (store / "records" / kind / f"{ESCAPE}.json").write_text("")
+    (journal,) = (store / "records").glob("*.jsonl")
+    with journal.open("ab") as file:
+        for kind in ("counts", "samples", "runs", ESCAPE):
+            file.write(line_of(kind, ESCAPE, {}) + line_of(kind, "x", {ESCAPE: ESCAPE}))
+    (journal.parent / f"{ESCAPE}.jsonl").write_text(ESCAPE)
     look(store, clean, list(commands(store)), kept=False)
     assert "\\u001b]0;owned\\u0007\\u009b31m" in run(commands(store)["logs"])[1]
 
@@ -362,9 +431,11 @@ def test_real_processes(store: Path, canary: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("beside", [False, True])
 def test_format_2_with_pickled_objects(store: Path, canary: Path, clean: dict[str, str], beside: bool) -> None:
-    for array in ("delta", "epsilon", "study/databases"):
-        for path in [store / array] if array != "study/databases" else (store / array).glob("[0-9a-f]*"):
-            old_form(path, Payload(canary), beside)
+    for array in ("delta", "epsilon"):
+        old_form(store / array, Payload(canary), beside)
+    if not beside:
+        for path in (store / "study" / "databases").glob("*.npz"):
+            np.savez(path, **dict.fromkeys(("data", "types", "shapes"), np.array([Payload(canary)], object)))
     look(store, clean, list(commands(store)), kept=True)
     if not beside:  # the root arrays are derived from the records, which need the databases
         with pytest.raises(HpcdpError, match="damaged or missing"):
@@ -380,34 +451,85 @@ def test_metadata_of_a_root_array(store: Path, clean: dict[str, str], poison: st
 
 KINDS = ("samples", "tallies", "pilots", "counters")  # what a damaged counter held is learned again without a word
 
+STATES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "objects": lambda state: dict.fromkeys(state, np.array([Payload(Path("canary"))], object)),
+    "no arrays": lambda _: {},
+    "other shapes": lambda state: {name: array.reshape(1, -1, 1) for name, array in state.items()},
+    "other types": lambda state: {name: array.astype(np.complex64) for name, array in state.items()},
+    "huge shapes": lambda state: dict.fromkeys(state, np.broadcast_to(np.float64(0), (1 << 40,))),
+}
+"""What may be in a file of named arrays instead."""
+
+
+def put_state(path: Path, state: dict[str, Any]) -> None:
+    """Write arrays, those of a huge shape as nothing but the word of it."""
+    with zipfile.ZipFile(path, "w") as parts:
+        for name, array in state.items():
+            data = io.BytesIO()
+            if array.size < 1 << 30:
+                np.lib.format.write_array(data, array)
+            else:
+                head = {"shape": array.shape, "fortran_order": False, "descr": "<f8"}
+                np.lib.format.write_array_header_1_0(data, head)
+            parts.writestr(f"{name}.npy", data.getvalue())
+
+
+def resumed(store: Path) -> str:
+    """What is said until all is made again: what a task finds damaged fails it, and is made again by the next run."""
+    said, code = "", 1
+    for _ in KINDS:
+        if code == 1:
+            code, out, error = run(["resume", str(store), "--workers", "0"])
+            said += out + error
+    assert code == 0, said
+    assert "Traceback" not in said
+    return said
+
+
 UNREAD = ("transformers", "key")  # keys of an array that hpcdp's own reader has no use for
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("poison", [*METADATA, "format 2"])
 def test_arrays_that_a_resumed_run_computes_with(store: Path, canary: Path, clean: dict[str, str], poison: str) -> None:
-    """Every array of samples, of pilots, of tallies, of counters: each is damage, and what it held is made again."""
-    for kind in KINDS:
-        arrays = [path.parent for path in (store / kind).rglob("zarr.json") if path.parent != store / kind]
-        assert len(arrays) >= 4
-        for array in arrays:
-            if poison == "format 2":
-                old_form(array, Payload(canary))
-            else:
-                edit(array / "zarr.json", METADATA[poison])
-    for path in [*records(store, "counts"), store / "records" / "results.json"]:
-        path.unlink()
-    said, code = "", 1
-    for _ in KINDS:  # what a task finds damaged fails it, and is made again by the next run
-        if code == 1:
-            code, out, error = run(["resume", str(store), "--workers", "0"])
-            said += out + error
-    assert code == 0, said
-    assert "Traceback" not in said
-    named = [kind for kind in KINDS[:3] if f"{kind}/" in said]
-    assert named == ([] if poison in UNREAD else [*KINDS[:3]]), said
-    for array in (path.parent for kind in KINDS[:3] for path in (store / kind).rglob("*/c")):
+    """Every array of samples, of their own and of packs: each is damage, and what it held is drawn again."""
+    arrays = [path.parent for path in (store / "samples").rglob("zarr.json") if path.parent != store / "samples"]
+    assert len(arrays) >= 4
+    assert any("packs" in array.parts for array in arrays)
+    for array in arrays:
+        if poison == "format 2":
+            old_form(array, Payload(canary))
+        else:
+            edit(array / "zarr.json", METADATA[poison])
+    for one in records(store, "counts"):
+        one.unlink()
+    (store / "records" / "results.json").unlink()
+    said = resumed(store)
+    assert ("samples/" in said) == (poison not in UNREAD), said
+    for array in (path.parent for path in (store / "samples").rglob("c")):
         read_array(array)
+    look(store, clean, ["json", "status"], kept=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("poison", STATES)
+def test_states_that_a_resumed_run_computes_with(
+    store: Path, clean: dict[str, str], poison: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every file of pilots, of tallies, of counters."""
+    monkeypatch.chdir(tmp_path)
+    for kind in KINDS[1:]:
+        files = list((store / kind).rglob("*.npz"))
+        assert len(files) >= 2
+        for file in files:
+            with np.load(file) as arrays:
+                state = dict(arrays)
+            put_state(file, STATES[poison](state))
+    for one in records(store, "counts"):
+        one.unlink()
+    (store / "records" / "results.json").unlink()
+    said = resumed(store)
+    assert [kind for kind in KINDS[1:3] if f"{kind}/" in said] == [*KINDS[1:3]], said
     look(store, clean, ["json", "status"], kept=True)
 
 
@@ -494,8 +616,9 @@ def test_pickles_in_another_users_store(tmp_path: Path) -> None:
     study, store = write_study(tmp_path, **built_in, **learned), tmp_path / "s.zarr"
     study.write_text(study.read_text() + 'parameters = { classifier = "gradient-boosting" }\n')
     call("run", study, "--store", store, "--workers", 0)
-    for theirs in (".", "study", "counters/key/pickle", "pilots/key"):
-        (store / theirs).mkdir(parents=True, exist_ok=True)
+    for theirs in (".", "study", "counters/key.npz", "pilots/key.npz"):
+        if theirs.endswith(".npz"):
+            (store / theirs).touch()
         owner = (store / theirs).stat().st_uid
         os.chown(store / theirs, 54321, -1)
         for command in (("resume", store), ("run", study, "--store", store)):
@@ -534,8 +657,8 @@ def prepared(tmp_path: Path, canary: Path) -> tuple[Path, Path]:
 def test_a_run_imports_from_the_folder_that_its_user_gave(tmp_path: Path, canary: Path, scheduler: str) -> None:
     """Even where all of the store is the user's, who may have copied it."""
     study, store = prepared(tmp_path, canary)
-    for path in records(store, "samples", "counts"):
-        path.unlink()
+    for one in records(store, "samples", "packs", "counts"):
+        one.unlink()
     call("run", study, "--store", store, "--cluster", scheduler)
     body = read_json(max((store / "study").glob("study-*.json")))
     assert Path(body["folder"]) == study.parent

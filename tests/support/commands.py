@@ -16,11 +16,11 @@ from typing import Any
 
 import psutil
 from forked import Forked, fits, run_forked
+from journals import KINDS, records
 
 from hpcdp.cli.command import main
 from hpcdp.keys import digest_array, stream
 from hpcdp.store.layout import Layout
-from hpcdp.store.records import read_json, write_json
 from hpcdp.store.root import latest_version
 from hpcdp.study.problem import Problem
 from hpcdp.study.versions import read_problem
@@ -33,6 +33,7 @@ LONG = 300.0
 """Seconds after which what is waited for is taken for stuck, on whatever machine and however busy it is."""
 
 HOLD = '''
+import glob
 import json
 import os
 import time
@@ -41,7 +42,7 @@ from hpcdp._base import doing
 
 
 def hold():
-    """Wait while the file `hold` is beside this one and as many records as it says are in the folders that it names.
+    """Wait while the file `hold` is beside this one and as many records of some kinds as it says are in a folder.
 
     Trial draws do not wait.
     """
@@ -56,11 +57,14 @@ def on_worker():
 def is_held():
     try:
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "hold")) as file:
-            folders, number = json.load(file)
+            folder, kinds, number = json.load(file)
     except FileNotFoundError:
         return False
-    files = [name for folder in folders for _, _, names in os.walk(folder) for name in names]
-    return sum(name.endswith(".json") and name[0] != "." for name in files) >= number
+    names = set()
+    for path in glob.glob(os.path.join(folder, "*.jsonl")):
+        with open(path) as file:
+            names |= {line.split(',"checksum"')[0] for line in file}
+    return sum(name.startswith(tuple('{"kind":"' + kind for kind in kinds)) for name in names) >= number
 '''
 
 MECHANISM = (
@@ -232,22 +236,13 @@ def wait_until(is_so: Callable[[], bool], what: str, seconds: float = LONG) -> N
         time.sleep(0.03)  # looking at all processes, or at a store's records, takes time from what is waited for
 
 
-def records(store: Path, *kinds: str) -> list[Path]:
-    """The store's committed records of some kinds (all: samples, fits, counts, cells)."""
-    return sorted(path for folder in _folders(store, kinds) for path in folder.rglob("[!.]*.json"))
-
-
-def _folders(store: Path, kinds: Sequence[str]) -> list[Path]:
-    return [store / "records" / kind for kind in kinds or ("samples", "fits", "counts", "cells")]
-
-
 def hold(folder: Path, store: Path, number: int, *kinds: str) -> None:
     """Let the mechanism of a folder draw nothing more once the store has so many records of some kinds, as `records`.
 
     A run that has more to draw is then not over before a test has seen it, however busy the machine is.
     """
     written = folder / "hold.new"
-    written.write_text(json.dumps([[str(path) for path in _folders(store, kinds)], number]))
+    written.write_text(json.dumps([str(store / "records"), kinds or KINDS, number]))
     written.replace(folder / "hold")  # a worker that reads meanwhile sees the one or the other
 
 
@@ -256,19 +251,27 @@ def release(folder: Path) -> None:
     (folder / "hold").unlink()
 
 
-def rewrite(path: Path, body: Any) -> None:
-    """Put another body with its right checksum in the place of a record."""
-    path.unlink()
-    write_json(path, body)
+def contents(store: Path) -> dict[Any, Any]:
+    """Every committed record, and time of change and bytes of every file of samples that has one."""
+    found: dict[Any, Any] = {record: record.read_bytes() for record in records(store)}
+    for record in records(store, "samples", "packs"):
+        folder = store / "samples" / ("packs" if record.kind == "packs" else "") / record.name
+        files = (path for path in folder.rglob("*") if path.is_file())
+        found |= {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+    return found
 
 
-def contents(store: Path) -> dict[Path, tuple[int, bytes]]:
-    """Time of change and bytes of every committed record, and of every file of samples that has one."""
-    files = records(store)
-    for record in records(store, "samples"):
-        law, stage, block, size = record.stem.split("-")
-        files += [p for p in (store / "samples" / law / stage / f"{block}-{size}").rglob("*") if p.is_file()]
-    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+def kept(store: Path) -> dict[str, bytes]:
+    """The same by names, without times: equal where equal things are committed, in whatever store."""
+    told = {f"{record.kind}/{record.name}": record.read_bytes() for record in records(store)}
+    files = {key: value for key, value in contents(store).items() if isinstance(key, Path)}
+    return told | {path.relative_to(store).as_posix(): body for path, (_, body) in files.items()}
+
+
+def blocks(store: Path) -> set[str]:
+    """Names of the committed blocks of samples, in packs too."""
+    packed = {name for record in records(store, "packs") for name in record.body["fingerprints"]}
+    return packed | {record.name for record in records(store, "samples")}
 
 
 def stored_problem(store: Path) -> Problem:
@@ -304,21 +307,20 @@ def committed(store: Path) -> set[Chunk]:
     """The chunks that no run may draw again: all that needs them has a record."""
     problem = stored_problem(store)
     done = set()
+    names = blocks(store)
     for stage in problem.kept_stages:
-        names = {path.stem for path in records(store, "samples")}
         for law in problem.laws:
             for block in range(stage.blocks):
                 if stage.name_of(law, block) in names:
                     done |= {(law, stage.name, chunk) for chunk in stage.block_chunks(block)}
     counted: set[tuple[str, int]] = set()
     learned: set[str] = set()
-    for path in records(store, "counts"):
-        body = read_json(path)
+    for body in (record.body for record in records(store, "counts")):
         counted |= {
             (entry["model"], chunk) for entry in body["entries"] for chunk in range(body["start"], body["stop"])
         }
-    for path in records(store, "fits"):
-        learned |= {entry["model"] for entry in read_json(path)["entries"] if entry["stored"]}
+    for record in records(store, "fits"):
+        learned |= {entry["model"] for entry in record.body["entries"] if entry["stored"]}
     for law in problem.laws:
         models = [m for m, pair in zip(problem.model_keys, problem.pair_laws, strict=True) if law in pair]
         if problem.test not in problem.kept_stages:

@@ -7,13 +7,15 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from hpcdp import Study, run
+from hpcdp.engine import writer
+from hpcdp.store import records
 
 CONTEXT = multiprocessing.get_context("forkserver")  # children that have the libraries already, and no threads
 CONTEXT.set_forkserver_preload(["hpcdp.engine.driver", "hpcdp.losses.knn.knn"])
@@ -22,7 +24,9 @@ CHANGES = {"os.rename": (0, 1), "os.remove": (0,), "os.rmdir": (0,), "shutil.rmt
 """Audit events of calls that overwrite or delete, and which of their arguments they change."""
 
 Place = tuple[str, ...]
-"""A kind of change: the event, and the paths in the store with digests, numbers and generations left out."""
+"""A kind of change: the event, and the paths in the store with digests, numbers and generations left out; of a journal
+that a run is about to add to, kinds of the records too, those that are taken out of use as "no" such kind.
+"""
 
 
 def place_of(store: Path, event: str, arguments: tuple[Any, ...]) -> Place | None:
@@ -38,6 +42,11 @@ def place_of(store: Path, event: str, arguments: tuple[Any, ...]) -> Place | Non
     return (event, *(name or "outside" for name in found))
 
 
+def _journal_of(entries: Iterable[records.Entry]) -> str:
+    kinds = {f"{'no ' if body is None else ''}{kind.partition('/')[0]}" for kind, _, body in entries}
+    return " ".join(("records/journal", *(f"of {kind}" for kind in sorted(kinds))))
+
+
 def _writes(arguments: tuple[Any, ...]) -> bool:
     """Whether a file is opened to write into it, unless it is new."""
     flags = arguments[2] if isinstance(arguments[2], int) else 0
@@ -48,8 +57,9 @@ def _within(store: Path, path: Path) -> str | None:
     if not path.is_relative_to(store):
         return None
     name = path.relative_to(store).as_posix()
-    if re.match(r"lease/\d+\.json|records/runs/|(.*/)?\.[^/]*$", name):  # names with a dot are a process's own
+    if re.match(r"lease/\d+\.json|(.*/)?\.[^/]*$", name):  # names with a dot are a process's own
         return "own"
+    name = re.sub(r"^records/\d+-[0-9a-f]{32}\.jsonl$", "records/journal", name)
     name = re.sub(r"^lease/\d{6}(?=/|$)", "gate", name)
     name = re.sub(r"^gate/.*", "gate/…", name)
     name = re.sub(r"^\w+/(?=c/|c$|zarr\.json$)", "ARRAY/", name)
@@ -63,13 +73,26 @@ def _child(
     root = Path(store)
     seen: list[Place] = []
 
+    adding = "records/journal"
+    append = records._append
+
     def hook(event: str, values: tuple[Any, ...]) -> None:
         place = place_of(root, event, values)
+        if place == ("open", "records/journal"):
+            place = ("open", adding)
         if place is not None and place not in seen:
             seen.append(place)
             if place == at:
                 os.kill(os.getpid(), signal.SIGSTOP)
 
+    def seen_append(path: Path, entries: Iterable[records.Entry], mode: str) -> None:
+        nonlocal adding
+        entries = list(entries)
+        adding = _journal_of(entries)
+        append(path, entries, mode)
+
+    records._append = seen_append
+    writer._EVERY = 0.0  # groups are the same in every run: one a task
     sys.addaudithook(hook)
     try:
         work(store, *arguments)

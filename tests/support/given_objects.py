@@ -1,4 +1,4 @@
-"""Functions and DataFrames as objects: studies of them, and what of a store does not tell how they were given."""
+"""Functions and DataFrames as objects, and studies of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from commands import contents
 
 import hpcdp
 
@@ -44,12 +43,6 @@ def study_of(function: Any, folder: Path | None = None, **mechanism: Any) -> hpc
         },
         folder,
     )
-
-
-def of_results(store: Path) -> dict[Path, bytes]:
-    """All files of a store but those that say when, by whom and of which function it was made."""
-    found = {path.relative_to(store): body for path, (_, body) in contents(store).items()}
-    return {path: body for path, body in found.items() if path.parts[0] != "study"}
 
 
 def locked() -> Callable[..., Any]:

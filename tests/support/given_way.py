@@ -22,7 +22,6 @@ from hpcdp.planning.index import first_of
 from hpcdp.planning.task import Amounts, Progress, Task, Work
 from hpcdp.results.cells import counted_cells, maximum_of
 from hpcdp.results.counted import Counted, estimates_of, threshold_of
-from hpcdp.store.records import commit
 from hpcdp.study.problem import describe_pairs
 from hpcdp.study.ways import WAYS, Way
 
@@ -50,9 +49,6 @@ class CountGiven(Work):
     pair: int
     stage: str
     chunk: int
-
-    def left(self, layout, problem):
-        return None if layout.record("counts", self.name(problem)).is_file() else self
 
     def split(self) -> Sequence[CountGiven]:
         return [self]
@@ -93,7 +89,7 @@ def amounts(problem):
     return Amounts(*draws_and_calls(problem), 0, problem.study.estimate.train)
 
 
-def count_given(context, generation, work, report):
+def count_given(context, work, report):
     problem = context.problem
     stage = problem.train if work.stage == "train" else problem.test
     given, thresholds = GivenParameters.model_validate(problem.study.estimate.parameters), problem.thresholds
@@ -114,7 +110,7 @@ def count_given(context, generation, work, report):
             "entries": [{"model": model_of(problem, work.pair, work.stage), "counts": counts.tolist()}],
             "fingerprints": {},
         }
-        commit(context.layout, "counts", work.name(problem), body, generation)
+        report.add("counts", work.name(problem), body)
 
 
 RUNS = {CountGiven: count_given}

@@ -10,20 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from commands import (
-    MECHANISM,
-    Chunk,
-    Started,
-    calls,
-    committed,
-    contents,
-    hold,
-    records,
-    release,
-    show,
-    started,
-    write_study,
-)
+from commands import MECHANISM, Chunk, Started, calls, committed, contents, hold, release, show, started, write_study
+from journals import records
 from throwaway import Job, ThrowawaySlurm
 
 from hpcdp.clusters.folder import driver_name, job_folder
@@ -121,7 +109,7 @@ class Disturbed:
         self.profile.write_text(PROFILE.format(**{**usual, **profile}))
         self.set_pause(pause)
         self.name = job_folder(Layout(self.store), "s").name
-        self.known: list[tuple[dict[Path, tuple[int, bytes]], set[Chunk], int]] = []
+        self.known: list[tuple[dict[Any, Any], set[Chunk], int]] = []
 
     def set_pause(self, seconds: float) -> None:
         """Seconds a chunk, from now on."""

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from given_objects import FRAME, SMALL, locked, of_results, study_of
+from commands import kept
+from given_objects import FRAME, SMALL, locked, study_of
 from throwaway import ThrowawaySlurm
 
 import hpcdp
@@ -43,7 +44,7 @@ def test_functions_and_frames_in_jobs(tmp_path: Path, clean_slurm: ThrowawaySlur
     for name, study in (("function", study_of(asserting)), ("frame", of_frames)):
         hpcdp.run(study, tmp_path / name / "there.zarr", cluster=str(PROFILE))
         hpcdp.run(study, tmp_path / name / "here.zarr")
-        assert of_results(tmp_path / name / "there.zarr") == of_results(tmp_path / name / "here.zarr")
+        assert kept(tmp_path / name / "there.zarr") == kept(tmp_path / name / "here.zarr")
 
 
 def test_what_cannot_be_sent_asks_for_no_job(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import call, records, show, wait_until, write_study
+from commands import call, show, wait_until, write_study
 from disturbed import STEERED, set_pause
 from followed import read_blocks
+from journals import records
 from throwaway import ThrowawaySlurm
 
 from hpcdp.store.again import resume_command

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import call, contents, hold, records, release, show, started, wait_until, write_study
+from commands import call, contents, hold, release, show, started, wait_until, write_study
 from disturbed import STEERED, set_pause
+from journals import records
 from throwaway import ThrowawaySlurm
 
 PROFILE = Path(__file__).parents[3] / "slurm" / "test.toml"

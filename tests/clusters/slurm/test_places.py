@@ -13,20 +13,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from commands import (
-    call,
-    calls,
-    committed,
-    contents,
-    hold,
-    records,
-    release,
-    show,
-    started,
-    wait_until,
-    write_study,
-)
+from commands import call, calls, committed, contents, hold, release, show, started, wait_until, write_study
 from disturbed import STEERED, set_pause
+from journals import records
 from throwaway import ThrowawaySlurm
 
 from hpcdp.store.again import resume_command

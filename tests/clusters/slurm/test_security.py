@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from commands import LONG, call, hold, records, release, started, wait_until, write_study
+from commands import LONG, call, hold, release, started, wait_until, write_study
 from disturbed import STEERED
+from journals import records
 from throwaway import ThrowawaySlurm
 
 from hpcdp.clusters.certificates import Certificate

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from commands import records
 from disturbed import ACTIVE, BUSY, IDLE, Disturbed, wait_until
+from journals import records
 from throwaway import Job, ThrowawaySlurm
 
 

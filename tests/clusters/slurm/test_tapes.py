@@ -6,8 +6,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from commands import call, contents, hold, records, release, show, started, wait_until, write_study
+from commands import call, contents, hold, release, show, started, wait_until, write_study
 from disturbed import STEERED, set_pause
+from journals import records
 from studies import TAPED
 from throwaway import ThrowawaySlurm
 

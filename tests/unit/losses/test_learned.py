@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 import sklearn.pipeline
 from commands import call, show, write_study
+from journals import records
 from learning import LDA, SVC, agree, both, laplace, learned, mixture, sides, thirds, vector
 from numpy.lib.npyio import NpzFile
 from sklearn.datasets import load_svmlight_file
@@ -255,7 +256,7 @@ def test_a_resumed_run_does_not_learn_again(client, tmp_path: Path):
 
     first = run(study(80_000), store, client)
     assert learnings() == 1, "once for all tasks that count"
-    for record in (store / "records" / "counts").iterdir():
+    for record in records(store, "counts"):
         record.unlink()
     assert hpcdp.resume(store, client=client()).to_json() == first.to_json()
     longer = run(study(200_000), store, client)

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import SEED, call, one_message, records, stored_problem, write_study
+from commands import SEED, call, one_message, stored_problem, write_study
 from digits import DIGITS, QUICK, training
+from journals import records
 from refusing import refusal
 
 from hpcdp.mechanisms.scores import load_scores

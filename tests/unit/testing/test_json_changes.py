@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from journals import line_of
 
+from benchmarks.journals import committed, halve
 from benchmarks.json_changes import changes, compare, is_allowed, other_records
 
 OLD = {
@@ -51,3 +53,22 @@ def test_of_the_results_only_the_version_of_the_bounds_and_what_is_free_may_diff
         assert other_records(old, written("new", **wrong)) == (1, ["records/results.json"])
     (tmp_path / "new" / "records" / "results.json").unlink()
     assert other_records(old, tmp_path / "new") == (1, ["records/results.json"])
+
+
+def test_records_are_compared_by_their_names_whatever_their_order(tmp_path: Path) -> None:
+    counted, learned, again = ("counts", "a", {"draws": 1}), ("fits", "a", {"draws": 2}), ("fits", "a", {"draws": 3})
+
+    def written(side: str, *records: tuple[str, str, object]) -> Path:
+        file = tmp_path / side / "records" / f"000001-{'0' * 32}.jsonl"
+        file.parent.mkdir(parents=True)
+        lines = [("journals", "", {}), ("runs", "000001", {"process": side}), *records]
+        file.write_bytes(b"".join(line_of(*line) for line in lines) + b'{"kind":"fi')
+        return tmp_path / side
+
+    old = written("old", counted, learned)
+    assert other_records(old, written("same", again, ("fits", "a", None), learned, counted)) == (2, [])
+    assert other_records(old, written("changed", counted, again)) == (2, ["fits/a"])
+    assert other_records(old, written("less", learned)) == (2, ["counts/a"])
+    assert other_records(old, written("more", learned, counted, ("cells", "b", {}))) == (3, ["cells/b"])
+    halve(old)
+    assert list(committed(old)) == ["counts/a"]
