@@ -20,7 +20,7 @@ from hpcdp.losses._sort import ascending
 from hpcdp.losses.protocol import Decides, Side
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.streams import Stream
-from hpcdp.notions import _joint_kernels  # noqa: F401  # loaded once, before workers are forked: its users load it late
+from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.planning.sampling import Draw, DrawRounds
 from hpcdp.planning.task import Task, Work
 from hpcdp.store.fence import check_generation
@@ -135,11 +135,13 @@ def draws_vary(root: str, version: int, law: str, stage: str, size: int) -> bool
 
 
 def warm() -> None:
-    """Load kernels that most tasks need, for children that are forked afterwards; none of them starts a thread."""
-    rng = Stream(np.random.SeedSequence(0))
+    """Load the kernels that most tasks need, or compile them, once for all children that are forked afterwards."""
+    rng = Stream(np.random.SeedSequence(0))  # none of these kernels starts a thread
     outputs = [rng.laplace(size=_WARM), rng.normal(size=_WARM)]
     sides = [Side(ascending(some), _WARM, is_sorted=True) for some in outputs]
     for name in ("knn", "auto"):
         model = make_loss(name, {}).fit(*sides)
         counter = model.decide(_LEVELS)[0] if isinstance(model, Decides) else model.counter(_LEVELS)
         counter.count(outputs[0])
+    counts, trials, is_split = np.array([9, 2]), np.array([10, 10]), np.array([False, True])
+    lower_bounds(counts, trials, counts, trials, np.exp(_LEVELS), np.array([0.05, 0.05]), is_split)
