@@ -55,7 +55,7 @@ SETTINGS: dict[str, Any] = {
 }
 CHUNKS = 8 * (ROWS + 1)
 PAUSE = 0.15  # seconds a chunk of the trial draws, and until a run is held: tasks are the smaller the slower draws are
-BUSY = 2  # records, of some 40, after which a run is disturbed, and disturbed again
+BUSY = 1  # record, of some 25, after which a run is disturbed, and disturbed again
 LONG = 240.0  # seconds after which a run that goes on is stuck, on whatever machine
 IDLE = "exec sleep 600"
 ACTIVE = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING")
@@ -125,7 +125,7 @@ class Disturbed:
         self.hold_after(BUSY)
         with started("run", self.study, "--store", self.store, "--cluster", self.profile, folder=self.folder) as driver:
             self.wait_until_held(2)
-            self.set_pause(0.0)
+            self.set_pause(0.1)  # records come half a second later
             assert driver.poll() is None
             yield driver
 

@@ -21,6 +21,7 @@ drain = "10s"
 cores = 1
 memory = "1GB"
 walltime = "10m"
+useful = "1s"
 [size]
 minimum = 0
 maximum = 3
