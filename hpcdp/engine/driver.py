@@ -261,7 +261,7 @@ def _drive(
     for words in chosen:
         progress.note(words)
     problem = with_known_sizes(layout, problem)
-    index = read_sound_index(layout, progress)
+    index = read_sound_index(layout, problem, progress)
     remove_unrecorded(layout, index)
     root = str(layout.root.resolve())
     tasks = schedule(problem, index, costs, workers)
@@ -279,7 +279,7 @@ def _drive(
         if index.samples:
             reading = costs.read * len(problem.laws) * sum(stage.total for stage in problem.kept_stages)
             if check_samples(executor(reading), layout, root, version, problem, index, monitor):
-                index = read_sound_index(layout, progress)
+                index = read_sound_index(layout, problem, progress)
                 tasks = schedule(problem, index, costs, workers)
         outcome = Outcome()
         while True:
@@ -287,7 +287,7 @@ def _drive(
                 monitor.begin("run", tasks)
                 lease.beat()
                 outcome = execute(executor(), root, version, lease.generation, tasks, monitor)
-                index = read_sound_index(layout, progress)
+                index = read_sound_index(layout, problem, progress)
             if outcome.failures or not (problem.study.estimate.has_budget or problem.way.decides):
                 break
             decided = decide(problem, index, layout, lease.generation) if problem.study.estimate.has_budget else []

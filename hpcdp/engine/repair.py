@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 
 from hpcdp.clusters import TaskExecutor
@@ -22,17 +23,36 @@ from hpcdp.study.problem import Problem
 _CHECKED_BYTES = 8 << 30  # stored samples up to this size are read and compared when a run goes on
 
 
-def read_sound_index(layout: Layout, progress: Progress) -> Index:
-    """The index, after damaged records were named and set aside so that what they stood for is done again."""
+def read_sound_index(layout: Layout, problem: Problem, progress: Progress) -> Index:
+    """The index, after damaged records were named and set aside so that what they stood for is done again.
+
+    Where that would be other draws than before, nothing of before is used any more.
+    """
     assert layout.generation is not None
-    index = read_index(layout)
+    for kind, name in _lost(layout):
+        progress.note(f"damaged: the file of the record {kind}/{name} is missing; it is computed again")
+        set_aside(layout, kind, name)
+    index, lines = read_index(layout), damaged_lines(layout)
     for kind, name, message in index.damaged:
         progress.note(f"damaged: {message}; it is computed again")
         set_aside(layout, kind, name)
-    for line, message in damaged_lines(layout).items():
+    for line, message in lines.items():
         progress.note(f"damaged: {message}; what it recorded is computed again")
         note_damaged_line(layout, line, layout.generation)
+    if (index.damaged or lines) and not problem.sampler.reproducible:
+        set_laws_aside(layout, problem, set(problem.laws), and_unknown=True)
+        discard(layout, layout.generation, layout.results)
+        return read_index(layout)
     return index
+
+
+def _lost(layout: Layout) -> Iterator[tuple[str, str]]:
+    """Records of pilots and tallies whose files are missing."""
+    for pilot in sorted(record_names(layout, "pilots")):
+        if not layout.pilot(pilot).is_file():
+            yield "pilots", pilot
+        there = {path.stem for path in layout.tallies(pilot).glob("*.npz")}
+        yield from ((span.kind, span.name) for span in recorded_tallies(layout, pilot) if span.name not in there)
 
 
 def remove_unrecorded(layout: Layout, index: Index) -> None:
@@ -43,7 +63,8 @@ def remove_unrecorded(layout: Layout, index: Index) -> None:
     for pilot in (path.name for path in layout.tallies("").glob("*")):
         known |= {layout.tally(pilot, span.name) for span in recorded_tallies(layout, pilot)}
     known |= {layout.pack(name) for name in record_names(layout, PACKS)}
-    kinds = "counters/*.npz", "pilots/*.npz", "tallies/*/*.npz", "samples/packs/*"
+    known |= {layout.block(name) for name in (*record_names(layout, SAMPLES), "packs", "zarr.json")}
+    kinds = "counters/*.npz", "pilots/*.npz", "tallies/*/*.npz", "samples/packs/*", "samples/*"
     for path in chain.from_iterable(layout.root.glob(kind) for kind in kinds):
         if path not in known:
             discard(layout, layout.generation, path)

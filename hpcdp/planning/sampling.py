@@ -33,7 +33,7 @@ class Draw(Work):
     packed: bool = False
 
     def split(self) -> Sequence[Draw]:
-        return [Draw((block,)) for block in self.blocks]
+        return [Draw((block,), self.packed) for block in self.blocks]
 
     def describe(self, problem: Problem) -> str:
         ((law, name, block),) = self.blocks

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ _LINE = re.compile(rb'\{"kind":"([\w/-]+)","name":"([\w.:-]*)","checksum":"([0-9
 _JOURNAL = re.compile(r"(\d{6,})-[0-9a-f]{32}\.jsonl")
 _EARLIER, _DAMAGED = "journals", "damaged"  # kinds of records: lengths of earlier journals; lines that were reported
 _ANY = 1 << 62  # bytes of a journal
+_TORN = b"#\n"  # the end of a line that was not written whole
 
 Entry = tuple[str, str, Any]
 """A record's kind, name and body; a body None takes the record out of use."""
@@ -91,7 +93,7 @@ def commit_all(layout: Layout, entries: Iterable[Entry], generation: Generation)
 
     Raises:
         LeaseError: a later run has taken the store; it does not read them.
-        OSError: they could not be written; the journal is as it was.
+        OSError: they could not be written, or not all of them.
     """
     check_generation(layout, generation)
     try:
@@ -197,6 +199,8 @@ class _Journals:
 
     def _see(self, name: str, start: int, line: bytes) -> None:
         number = self.lines[name] = self.lines.get(name, 0) + 1
+        if line.endswith(_TORN):  # its run was told that it could not be written
+            return
         found = _LINE.fullmatch(line)
         if found is None or not _is_sound(found):
             which = f"the record {found[1].decode()}/{found[2].decode()}, " if found else ""
@@ -219,8 +223,8 @@ _lock = threading.Lock()
 def _known(layout: Layout) -> _Journals:
     """What a store's journals say now; what was read of them before is not read again."""
     with _lock:
-        names = _journals(layout)
-        states = {name: (layout.journals / name).stat() for name in names}
+        states, others = _journals(layout)
+        names = list(states)
         limits = _limits(layout, {name: state.st_size for name, state in states.items()})
         inodes = {name: state.st_ino for name, state in states.items()}
         known = _stores.get(layout.root)
@@ -232,6 +236,8 @@ def _known(layout: Layout) -> _Journals:
             if known.read.get(name, -1) != limits[name]:
                 known.read.setdefault(name, 0)
                 known.follow(layout.journals, name, limits[name])
+        lines = {line: words for line, words in known.unreadable.items() if not line.endswith(":0")}
+        known.unreadable = lines | {f"{name}:0": f"the journal {name} is no file" for name in others}
         return known
 
 
@@ -245,42 +251,48 @@ def _goes_on(known: _Journals, names: list[str], limits: dict[str, int], inodes:
     )
 
 
-def _journals(layout: Layout) -> list[str]:
-    """Names of the journals in the order of their runs."""
+def _journals(layout: Layout) -> tuple[dict[str, os.stat_result], list[str]]:
+    """The journals by name in the order of their runs, and what has such a name and is no file."""
     try:
         found = [name for name in os.listdir(layout.journals) if _JOURNAL.fullmatch(name)]
     except (FileNotFoundError, NotADirectoryError):
-        return []
-    return sorted(found, key=lambda name: (int(name.partition("-")[0]), name))
+        found = []
+    files, others = {}, []
+    for name in sorted(found, key=lambda name: (int(name.partition("-")[0]), name)):
+        try:
+            state = os.stat(layout.journals / name)
+        except OSError:  # a link that leads nowhere
+            others.append(name)
+            continue
+        if stat.S_ISREG(state.st_mode):
+            files[name] = state
+        else:
+            others.append(name)
+    return files, others
 
 
 def _limits(layout: Layout, sizes: dict[str, int]) -> dict[str, int]:
     """How many bytes of each journal count: what the latest run noted of it, else all."""
-    earlier: dict[str, Any] = {}
+    earlier: dict[str, int] = {}
     for name in reversed(sizes):
-        try:
-            with open_regular(layout.journals / name, _ANY) as file:
-                found = _LINE.fullmatch(file.readline(MOST_BYTES))
-            earlier = parse_json(found[4]) if found and _is_sound(found) and found[1].decode() == _EARLIER else {}
-        except (OSError, ValueError):
-            continue
-        if earlier:
-            break
-    return {name: min(size, int(earlier.get(name, size))) for name, size in sizes.items()}
+        with suppress(OSError, ValueError), open_regular(layout.journals / name, _ANY) as file:
+            found = _LINE.fullmatch(file.readline(MOST_BYTES))
+            body = parse_json(found[4]) if found and _is_sound(found) and found[1].decode() == _EARLIER else None
+            if isinstance(body, dict) and body and all(type(n) is int and n >= 0 for n in body.values()):
+                earlier = body
+                break
+    return {name: min(size, earlier.get(name, size)) for name, size in sizes.items()}
 
 
 def _append(path: Path, entries: Iterable[Entry], mode: str) -> None:
+    """Add lines, down to the disk; where that fails, whole lines stay, and the next ones mark one that is not."""
     data = b"".join(_line(*entry) for entry in entries)
     with open(path, mode, buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)) as file:
-        start = file.seek(0, os.SEEK_END)
-        try:
-            written = 0
-            while written < len(data):
-                written += file.write(data[written:])
-            os.fsync(file.fileno())
-        except BaseException:
-            file.truncate(start)
-            raise
+        if (size := file.seek(0, os.SEEK_END)) and os.pread(file.fileno(), 1, size - 1) != b"\n":
+            data = _TORN + data
+        while data:
+            data = data[file.write(data) :]
+        os.fsync(file.fileno())
 
 
 def _line(kind: str, name: str, body: Any) -> bytes:

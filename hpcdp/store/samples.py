@@ -127,12 +127,13 @@ def _all_prints(layout: Layout) -> Iterator[tuple[str, Any]]:
 
 def set_block_aside(layout: Layout, kind: str, name: str) -> None:
     """Take a block, or a pack, out of use; of a block that lies in a pack, its pack."""
+    assert layout.generation is not None
     if kind == SAMPLES and not has_record(layout, kind, name):
+        discard(layout, layout.generation, layout.block(name))
         if (pack := recorded_pack(layout, name)) is None:
             return
         kind, name = PACKS, pack
     set_aside(layout, kind, name)
-    assert layout.generation is not None
     discard(layout, layout.generation, layout.pack(name) if kind == PACKS else layout.block(name))
 
 
