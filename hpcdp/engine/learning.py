@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -188,8 +187,6 @@ def _restore(context: Context, number: int, thresholds: tuple[float, ...]) -> Co
         state = read_state(_path_of(context, number, thresholds))
     except DamagedError:
         return None  # there is none, or it can be learned again
-    with suppress(Exception):  # arrays that somebody else wrote: learning does not need them
-        if context.problem.is_refined:
-            return restore_counter(state, context.loss)
-        return context.loss.restore(state, np.asarray(thresholds))
-    return None
+    if context.problem.is_refined:
+        return restore_counter(state, context.loss)
+    return context.loss.restore(state, np.asarray(thresholds))

@@ -137,19 +137,19 @@ def read_array(path: Path, *shapes: tuple[int, ...], out: NDArray[Any] | None = 
     out: where it is put if its shape and type are these. Whoever reads compares a digest too: a checksum in the file is no
     more than what somebody wrote there.
     """
-    with _damage(path):
+    with damage_of(path):
         return read_own(path, *shapes, out=out)
 
 
 def read_parts(path: Path, rows: int, some: Sequence[int], *shapes: tuple[int, ...]) -> Iterator[NDArray[Any]]:
     """Some of an array's parts of so many rows, one after another; DamagedError as `read_array`."""
-    with _damage(path):
+    with damage_of(path):
         yield from read_rows(path, rows, some, *shapes)
 
 
 @contextmanager
-def _damage(path: Path) -> Iterator[None]:
-    """Whatever damaged metadata make a reader stumble over becomes a DamagedError."""
+def damage_of(path: Path) -> Iterator[None]:
+    """Whatever a damaged file makes a reader stumble over becomes a DamagedError."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from hpcdp._base.files import open_regular
 from hpcdp._base.opening import refuse_more_than_free
-from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array, digest_json
+from hpcdp.store.arrays import damage_of
 
 _CHECKSUM = ".checksum"  # the name of one more array, which no loss may use
 _MOST = 1 << 62  # bytes of a file: memory is what limits them
@@ -46,25 +46,16 @@ def state_bytes(state: State) -> bytes:
 
 def read_state(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays by name; DamagedError where there are none, or a checksum does not match."""
-    try:
-        with open_regular(path, _MOST) as file, zipfile.ZipFile(file) as parts:
-            refuse_more_than_free(sum(part.file_size for part in parts.infolist()))
-            for part in parts.infolist():
-                _refuse_other_size(parts, part)
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as arrays:
-                state = {name: arrays[name] for name in arrays.files}
-            if state.pop(_CHECKSUM, np.zeros(0)).tolist() != _checksum(state).tolist():
-                raise ValueError("its values do not match their checksum")
-            return state
-    except FileNotFoundError:
-        raise DamagedError(f"{path} is missing") from None
-    except MemoryError:
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise DamagedError(f"{path} is damaged: {error}") from None
+    with damage_of(path), open_regular(path, _MOST) as file, zipfile.ZipFile(file) as parts:
+        refuse_more_than_free(sum(part.file_size for part in parts.infolist()))
+        for part in parts.infolist():
+            _refuse_other_size(parts, part)
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as arrays:
+            state = {name: arrays[name] for name in arrays.files}
+        if state.pop(_CHECKSUM, np.zeros(0)).tolist() != _checksum(state).tolist():
+            raise ValueError("its values do not match their checksum")
+    return state
 
 
 def _refuse_other_size(parts: zipfile.ZipFile, part: zipfile.ZipInfo) -> None:

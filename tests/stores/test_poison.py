@@ -28,14 +28,14 @@ import pytest
 import zarr
 from alarms import within
 from commands import COMMAND, call, write_study
-from journals import line_of, records
+from journals import line_of, raw_line, records
 
 import hpcdp
 from hpcdp import Study, load_result
 from hpcdp._base.terminal import plain
 from hpcdp.cli.command import main
 from hpcdp.errors import HpcdpError, StudyError
-from hpcdp.keys import canonical_json, digest_bytes
+from hpcdp.keys import canonical_json
 from hpcdp.mechanisms.stored import read_outputs
 from hpcdp.store.arrays import read_array
 from hpcdp.store.records import read_json, write_json
@@ -261,17 +261,6 @@ def test_every_kind_of_file(store: Path, clean: dict[str, str], poison: str, eve
         look(store, clean, names if every else ["json", "status", "logs", *turn], kept=kept)
         path.unlink()
         path.write_bytes(before)
-
-
-def raw_line(kind: str, name: str, data: bytes) -> bytes:
-    """A line whose checksum is right, whatever its body is."""
-    checksum = digest_bytes(kind.encode(), name.encode(), data)
-    return b'{"kind":"%b","name":"%b","checksum":"%b","body":%b}\n' % (
-        kind.encode(),
-        name.encode(),
-        checksum.encode(),
-        data,
-    )
 
 
 BODIES: dict[str, bytes] = {
