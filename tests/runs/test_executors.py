@@ -135,7 +135,7 @@ def test_too_much_memory_costs_the_largest() -> None:
         error = large.exception(60)
         assert isinstance(error, ProcessDied)
         assert error.memory is not None
-        assert error.memory > 400 << 20
+        assert error.memory > 200 << 20  # the limit holds for both children together, the figure for this one
         small.result(30)
 
 
