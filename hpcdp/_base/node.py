@@ -151,13 +151,18 @@ class NodeExecutor(Executor):
         size: processes at most.
         hear: told of news of children, dictionaries (`hpcdp._base.doing`), in a thread.
         memory: bytes that all children together may have of their own; beyond, the largest is ended. None: as many as there are.
+        environment: variables that children have besides those of this process.
     """
 
     def __init__(
-        self, size: int, hear: Callable[[dict[str, Any]], None] | None = None, memory: int | None = None
+        self,
+        size: int,
+        hear: Callable[[dict[str, Any]], None] | None = None,
+        memory: int | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.size, self.hear = size, hear
-        self._memory = memory
+        self._memory, self._environment = memory, dict(environment or {})
         self._calls: dict[int, _Call] = {}
         self._numbers = itertools.count()
         self._lock, self._sending = threading.Lock(), threading.Lock()
@@ -215,7 +220,7 @@ class NodeExecutor(Executor):
             "path": _path(),
             "arguments": list(sys.argv),
             "folder": _folder(),
-            "environment": {**os.environ, **worker_environment()},
+            "environment": {**os.environ, **worker_environment(), **self._environment},
             "by_command": is_command(),
             "main": getattr(main, "__file__", None),
         }

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hpcdp._base.node import NodeExecutor
 from hpcdp._base.threads import worker_threads
+from hpcdp.store.copies import StoreCopy, run_copied
 
 if TYPE_CHECKING:
     from hpcdp.mechanisms.functions import Parcel
@@ -45,18 +46,20 @@ Hear = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class Call:
-    """name: of the task, whose kind it begins with."""
+    """name: of the task, whose kind it begins with. files: of the store that it reads, for nodes that work with a copy."""
 
     name: str
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class TaskExecutor(ABC):
     """Runs calls of hpcdp's functions, and gives a future of each.
 
     patience: seconds without any worker after which a run ends. known_threads: calls at once, as it was known last. parcel: a
-    function that was given as an object, which goes with each call.
+    function that was given as an object, which goes with each call. copy: what nodes have in place of the store.
+    files_of: of a task the files of the store that go with its call to such nodes, by their paths.
     """
 
     patience = _PATIENCE
@@ -64,6 +67,8 @@ class TaskExecutor(ABC):
     known_threads: int | None = None
     known_dashboard: str | None = None
     parcel: Parcel | None = None
+    copy: StoreCopy | None = None
+    files_of: Callable[[Any], Mapping[str, bytes]] = staticmethod(lambda _: {})
 
     @abstractmethod
     def threads(self) -> int:
@@ -94,8 +99,12 @@ class TaskExecutor(ABC):
 
     def pickled(self, call: Call) -> bytes:
         """A call with what goes along, as (function, arguments, named)."""
-        function = call.function if self.parcel is None else partial(self.parcel.call, call.function)
-        return pickle.dumps((function, call.arguments, {}), pickle.HIGHEST_PROTOCOL)
+        function, arguments = call.function, call.arguments
+        if self.copy is not None and isinstance(arguments[0], str):  # a function of the store's root
+            function, arguments = run_copied, (call.files, function, *arguments[1:])
+        if self.parcel is not None:
+            function = partial(self.parcel.call, function)
+        return pickle.dumps((function, arguments, {}), pickle.HIGHEST_PROTOCOL)
 
 
 class InProcess(TaskExecutor):

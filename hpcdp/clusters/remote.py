@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import pickle
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -26,6 +29,8 @@ from hpcdp._base.node import NodeExecutor
 from hpcdp._base.raised import carried, describe_raised
 from hpcdp.clusters.executors import Call, Fleet, Hear, TaskExecutor
 from hpcdp.errors import HpcdpError, PlaceError
+from hpcdp.store.copies import StoreCopy
+from hpcdp.store.layout import COPY
 
 _AHEAD, _LEAST = 3, 8  # calls on their way for each thread (one runs, one waits, one is on its way), and at least
 _FRESH = 2.0  # seconds for which a count of threads is believed
@@ -35,24 +40,40 @@ _TRIES = 10  # to read a result that is there
 
 
 class NodePlugin(WorkerPlugin):
-    """Gives a worker a node executor with a process for each of its threads. topic: of Dask's events, for its news.
+    """Gives a worker a node executor with a process for each of its threads. name: of both, and of the topic of its news.
 
-    memory: bytes that the processes of a worker may have together; None: no limit.
+    memory: bytes that the processes of a worker may have together; None: no limit. store: a copy of what tasks read, else a
+    folder of the store, which the worker must see.
     """
 
-    def __init__(self, name: str, topic: str, memory: int | None = None) -> None:
-        self.name, self.topic, self.memory = name, topic, memory
+    def __init__(self, name: str, memory: int | None, store: StoreCopy | Path) -> None:
+        self.name, self.memory, self.store = name, memory, store
 
     def setup(self, worker: Worker) -> None:
         """Start it."""
-        hear = partial(worker.log_event, self.topic)
-        worker.executors[self.name] = NodeExecutor(worker.state.nthreads, hear, self.memory)
+        environment = {}
+        if isinstance(self.store, StoreCopy):
+            copy = self._copy(worker)
+            self.store.write(copy)
+            environment[COPY] = str(copy)
+        elif not os.access(self.store, os.W_OK):
+            raise PlaceError(
+                f"the worker {worker.address} cannot write to {self.store}, and samples or files of this study lie on the disk; "
+                'accepted: a store that all workers see, or samples that are not kept (estimate.keep = "none")'
+            )
+        hear = partial(worker.log_event, self.name)
+        worker.executors[self.name] = NodeExecutor(worker.state.nthreads, hear, self.memory, environment)
 
     def teardown(self, worker: Worker) -> None:
         """End it, with all that it does."""
         executor = worker.executors.pop(self.name, None)
         if executor is not None:
             executor.shutdown()
+        shutil.rmtree(self._copy(worker), ignore_errors=True)
+
+    def _copy(self, worker: Worker) -> Path:
+        """Where the worker has its copy: a folder of its user's own."""
+        return Path(worker.local_directory).absolute() / self.name
 
 
 def run_pickled(data: bytes) -> Any:
@@ -65,13 +86,18 @@ def run_pickled(data: bytes) -> Any:
 
 
 class OnDask(TaskExecutor):
-    """Calls on workers of a scheduler. client: of it."""
+    """Calls on workers of a scheduler, once these were prepared. client: of it. memory: as of `NodePlugin`."""
 
-    def __init__(self, client: Client, patience: float, fleet: Fleet | None = None) -> None:
-        self.client, self.patience, self.fleet = client, patience, fleet
+    def __init__(self, client: Client, patience: float, fleet: Fleet | None = None, memory: int | None = None) -> None:
+        self.client, self.patience, self.fleet, self.memory = client, patience, fleet, memory
         self.name = f"hpcdp-{uuid4().hex}"
         self._asked, self._begun = float("-inf"), itertools.count()
         self._fetching: set[asyncio.Future[None]] = set()
+
+    def prepare(self, store: StoreCopy | Path) -> None:
+        """Give every worker its executor, those that join later too; PlaceError where one cannot work with the store."""
+        self.copy = store if isinstance(store, StoreCopy) else None
+        self.client.register_plugin(NodePlugin(self.name, self.memory, store), name=self.name)
 
     def threads(self) -> int:
         """Calls that can run at once now, at most two seconds old; 0 when the scheduler does not answer."""
@@ -179,10 +205,11 @@ def open_on_dask(
     client: Client, patience: float, fleet: Fleet | None = None, memory: int | None = None
 ) -> Iterator[OnDask]:
     """Calls on the workers of a client's scheduler; their executors end with the context. memory: as of `NodePlugin`."""
-    executor = OnDask(client, patience, fleet)
-    client.register_plugin(NodePlugin(executor.name, executor.name, memory), name=executor.name)
+    executor = OnDask(client, patience, fleet, memory)
     try:
         yield executor
     finally:
-        with suppress(OSError, RuntimeError, ValueError, TimeoutError):  # the scheduler may be gone
+        with suppress(
+            OSError, RuntimeError, ValueError, TimeoutError
+        ):  # the scheduler may be gone, or nothing was prepared
             client.unregister_worker_plugin(executor.name)

@@ -79,6 +79,9 @@ def execute(
         whole.update({part.name: task for part in some})
         return some
 
+    def call_of(task: Task) -> Call:
+        return Call(task.name, function, (root, version, generation, task), executor.files_of(task))
+
     writer = Writer(Layout(Path(root), generation))
     with committing(writer), Window(executor, watch, writer.tick) as window:
         while ready or window.underway:
@@ -90,7 +93,7 @@ def execute(
                     raise Stopped(watch.stop.reason)
             executor.want(left, seconds)
             some = [ready.popleft() for _ in range(min(len(ready), max(0, window.room)))]
-            window.begin([(task, Call(task.name, function, (root, version, generation, task))) for task in some])
+            window.begin([(task, call_of(task)) for task in some])
             for task, report in window.next() if window.underway else ():
                 if not isinstance(report, ProcessDied):
                     writer.take(report)

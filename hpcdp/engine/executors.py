@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hpcdp._base.given import whole_of, wrong
@@ -16,11 +17,15 @@ from hpcdp.engine.context import forget_contexts
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.stopping import Stop
 from hpcdp.errors import StudyError
+from hpcdp.mechanisms import READERS, SCORES
 from hpcdp.mechanisms.functions import Parcel
 from hpcdp.planning.costs import runs_here
+from hpcdp.planning.task import Task
+from hpcdp.store.copies import StoreCopy, sent_files
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease
-from hpcdp.store.root import make_group
+from hpcdp.store.root import latest_version, make_group
+from hpcdp.study.mechanism import ProgramCall
 from hpcdp.study.problem import Problem
 from hpcdp.study.trust import names_code
 
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _PATIENCE = 300.0  # seconds without a worker of a caller's own client
+_SENT = 256 << 20  # bytes of databases that go to each node, at most
 _FILES = 64  # that a run with a scheduler opens at least
 
 
@@ -119,20 +125,49 @@ class Executors:
 
 @contextmanager
 def open_executor(
-    layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor, seconds: float
+    layout: Layout,
+    lease: Lease,
+    problem: Problem,
+    options: Options,
+    where: Where,
+    monitor: Monitor,
+    seconds: float,
+    keeps: bool = False,
 ) -> Iterator[TaskExecutor]:
-    """What runs a run's tasks, if they take so many seconds."""
+    """What runs a run's tasks, if they take so many seconds. keeps: whether they keep samples, whatever the study says."""
     handed = problem.study.handed
     parcel = Parcel.of(problem.sampler.call, handed) if handed else None
-    with _opened(layout, lease, problem, options, where, monitor, seconds) as executor:
+    with _opened(layout, lease, problem, options, where, monitor, seconds, keeps) as executor:
         executor.parcel = parcel
         with monitor.at(executor):
             yield executor
 
 
+def _copy_of(layout: Layout, problem: Problem) -> StoreCopy | None:
+    """What nodes get in place of the store; None where tasks read or write more than should be sent."""
+    call = problem.study.mechanism.call
+    reads_files = call in (*READERS, SCORES) or isinstance(call, ProgramCall)
+    if problem.kept_stages or reads_files or sum(database.nbytes for database in problem.databases) > _SENT:
+        return None
+    return StoreCopy.of(layout, latest_version(layout), problem.study.folder, problem.chosen)
+
+
+def _files_of(layout: Layout, problem: Problem, task: Task) -> Mapping[str, bytes]:
+    """Files of the store that go with a task to nodes that work with a copy."""
+    sized = problem if task.sizes is None else problem.sized(task.sizes)
+    return sent_files(layout, task.work.reads(sized, layout))
+
+
 @contextmanager
 def _opened(
-    layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor, seconds: float
+    layout: Layout,
+    lease: Lease,
+    problem: Problem,
+    options: Options,
+    where: Where,
+    monitor: Monitor,
+    seconds: float,
+    keeps: bool,
 ) -> Iterator[TaskExecutor]:
     if not options.has_scheduler:
         is_small = runs_here(options.workers, seconds)
@@ -162,6 +197,10 @@ def _opened(
                 connect(where, options.workers, folder, lease.generation, monitor.note, options.dashboard)
             )
             remote.find_dashboard()
+        copy = None if keeps else _copy_of(layout, problem)
+        if copy is not None:
+            remote.files_of = partial(_files_of, layout, problem)
+        remote.prepare(copy or layout.passage(lease.generation))
         if options.performance_report is not None:
             from distributed import performance_report
 

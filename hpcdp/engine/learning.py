@@ -20,7 +20,8 @@ from hpcdp.losses.refined.refined import restore_counter
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions.perturbed import perturbed_points
 from hpcdp.planning.counted import Learn
-from hpcdp.store.states import read_state
+from hpcdp.store.copies import MOST_SENT
+from hpcdp.store.states import bytes_of, read_state
 from hpcdp.study.problem import describe_pairs
 
 _RANKING_SAMPLES = 1 << 18  # training outputs counted for ranking and for the choice of a bound
@@ -42,6 +43,8 @@ def learn(context: Context, work: Learn, report: Report) -> None:
             report.failures.append(_pair_failure(context, number, error))
             continue
         state = counter.state()
+        if state is not None and context.layout.is_copy and bytes_of(state) > MOST_SENT:
+            state = None  # it is learned again where it is needed, from the same draws
         if state is not None:
             files.append(NewFile.of_state(context.layout, _path_of(context, number, thresholds), state))
         entries.append(_fit_entry(context, number, seen, stored=state is not None))

@@ -14,7 +14,7 @@ from hpcdp.errors import StoreError
 from hpcdp.store.again import resume_command
 from hpcdp.store.layout import Layout
 from hpcdp.store.samples import DamagedBlock
-from hpcdp.store.states import State, dump_state, state_bytes
+from hpcdp.store.states import State, bytes_of, dump_state, state_bytes
 from hpcdp.store.tallies import DamagedRecord
 from hpcdp.study.declared import RefutedError
 
@@ -56,9 +56,9 @@ class NewFile:
 
     @classmethod
     def of_state(cls, layout: Layout, target: Path, state: State) -> NewFile:
-        """Named arrays; many bytes are written now."""
+        """Named arrays; many bytes are written now, where the store is."""
         target = target.relative_to(layout.root)
-        if sum(array.nbytes for array in state.values()) <= _CARRIED:
+        if layout.is_copy or bytes_of(state) <= _CARRIED:
             return cls(target, state_bytes(state))
         staged = stage_file(layout)
         with open(staged, "xb") as file:

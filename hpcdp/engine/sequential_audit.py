@@ -82,7 +82,7 @@ def run_sequential(
         options.stop.check()
         chunks = len(problem.laws) * rounds.chunks(rounds.rounds).start
         seconds = Costs.of(problem, trial).drawing(chunks * rounds.chunk, chunks) + _KEEP * chunks
-        with open_executor(layout, lease, problem, options, where, monitor, seconds) as executor:
+        with open_executor(layout, lease, problem, options, where, monitor, seconds, keeps=True) as executor:
             game = _Game(problem, layout, claim, orientation, rounds)
             note_audit(layout, game.key, claim.text, orientation, rounds, lease.generation)
             looks: list[Look] = []

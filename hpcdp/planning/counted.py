@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import ClassVar
 
 from hpcdp.keys import digest_json
@@ -16,6 +17,7 @@ from hpcdp.planning.refining import TalliesLeft, tallies_left, tally_progress, t
 from hpcdp.planning.sampling import BLOCK_PAIRS, batches, cut, made_by, sample_tasks, sampling_seconds, task_seconds
 from hpcdp.planning.spans import merged_length
 from hpcdp.planning.task import Amounts, Progress, Task, Work
+from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
 from hpcdp.study.problem import Problem, describe_pairs
 from hpcdp.study.sizes import Sizes
@@ -39,6 +41,9 @@ class Learn(Work):
     def describe(self, problem: Problem) -> str:
         return describe_pairs(problem, self.pairs)
 
+    def reads(self, problem: Problem, layout: Layout) -> Iterable[Path]:
+        return learned_files(problem, layout, self.pairs, self.thresholds)
+
     def name(self, models: Sequence[tuple[str, bool]]) -> str:
         """Of the record of these: keys of what was learned, and whether it is stored."""
         return digest_json(["fits", list(self.thresholds), [list(model) for model in models]])
@@ -60,6 +65,9 @@ class Count(Work):
     def describe(self, problem: Problem) -> str:
         return f"{describe_pairs(problem, self.pairs)}, test chunks {self.start} to {self.stop - 1}"
 
+    def reads(self, problem: Problem, layout: Layout) -> Iterable[Path]:
+        return learned_files(problem, layout, self.pairs, self.thresholds)
+
     def name(self, problem: Problem, pairs: Sequence[int]) -> str:
         """Of the record of these of its pairs."""
         models = [problem.model_key(number) for number in pairs]
@@ -73,6 +81,17 @@ class Count(Work):
             for stage in (problem.stage_of("test", self.pairs[0], side) for side in (0, 1))
         )
         return d, d_prime
+
+
+def learned_files(problem: Problem, layout: Layout, pairs: Sequence[int], thresholds: Thresholds) -> Iterable[Path]:
+    """Files of the store with what pairs learned, and of refined ones with what they learn from."""
+    for number in pairs:
+        model = problem.model_key(number)
+        yield from (layout.counter(model, thresholds), layout.counter(model, ()))
+        if problem.is_refined:
+            pilot = problem.pilot_keys[number]
+            yield layout.pilot(pilot)
+            yield from layout.tallies(pilot).glob("*.npz")
 
 
 def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 from hpcdp.planning.costs import Costs
@@ -11,6 +12,7 @@ from hpcdp.planning.index import Index, first_of
 from hpcdp.planning.sampling import BLOCK_PAIRS, batches, cut
 from hpcdp.planning.spans import merged_length, without
 from hpcdp.planning.task import Progress, Task, Work
+from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
 from hpcdp.store.tallies import BOTH, TallySpan
 from hpcdp.study.problem import Problem, describe_pairs
@@ -47,6 +49,9 @@ class Tally(Work):
     def describe(self, problem: Problem) -> str:
         only = "" if self.sides == BOTH else f" of {('D', 'D′')[self.sides[0]]}"
         return f"{describe_pairs(problem, self.pairs)}, {self.stage} chunks {self.start} to {self.stop - 1}{only}"
+
+    def reads(self, problem: Problem, layout: Layout) -> Iterable[Path]:
+        return [layout.pilot(problem.pilot_keys[number]) for number in self.pairs]
 
     def span(self, problem: Problem, number: int) -> TallySpan:
         """What is stored of one of its pairs."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from hpcdp.keys import digest_json
@@ -15,6 +16,7 @@ from hpcdp.planning.index import Index, TapeSpan, first_of
 from hpcdp.planning.sampling import batches, cut, task_seconds
 from hpcdp.planning.spans import disjoint, gaps
 from hpcdp.planning.task import Amounts, Progress, Task, Work
+from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
 from hpcdp.study.estimate import FEWEST_TAPE
 from hpcdp.study.problem import Problem, describe_pairs
@@ -157,6 +159,9 @@ class DrawTape(Work):
     def describe(self, problem: Problem) -> str:
         law = problem.describe_law(problem.pair_laws[self.pair][self.side])
         return f"{describe_pairs(problem, [self.pair])}, {self.part} chunks {self.start} to {self.stop - 1} of {law}"
+
+    def reads(self, problem: Problem, layout: Layout) -> Iterable[Path]:
+        return [layout.pilot(problem.tape_keys[self.pair])]
 
     @property
     def name(self) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from hpcdp.study.sizes import Sizes
 
 if TYPE_CHECKING:
+    from hpcdp.store.layout import Layout
     from hpcdp.study.problem import Problem
 
 
@@ -30,6 +32,10 @@ class Work(ABC):
     @abstractmethod
     def describe(self, problem: Problem) -> str:
         """A part, in words."""
+
+    def reads(self, problem: Problem, layout: Layout) -> Iterable[Path]:
+        """Files of the store that it reads beside the study and samples, if they are there."""
+        return ()
 
     def cause(self, problem: Problem) -> str | None:
         """What others lack too where this part fails, the name of its record; None: nothing else needs it."""

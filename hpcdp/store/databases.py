@@ -48,8 +48,11 @@ def read_databases(layout: Layout, digests: Iterable[str]) -> dict[str, Database
                 if (digest := digest_array(database)) in wanted:
                     found[digest] = database
     for digest in wanted - found.keys():
-        with suppress(OSError, ValueError), open_regular(layout.database(digest), _MOST) as file:
-            database = np.load(file, allow_pickle=False)
+        path = layout.database(digest)
+        with suppress(OSError, ValueError), open_regular(path, _MOST):
+            database = np.load(path, mmap_mode="r", allow_pickle=False).view(
+                np.ndarray
+            )  # processes of a node share its memory
             if digest_array(database) == digest:
                 found[digest] = database
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +20,9 @@ VERSION = 3
 EXPORTED = "export.json"
 """In an exported copy of a result, which is no store."""
 
+
+COPY = "HPCDP_COPY"
+"""Variable of the environment of child processes on a node that works with a copy: where that is."""
 
 _GROUPS = ("study", "samples", "pilots", "tallies", "counters", "records", "lease", "jobs")
 
@@ -68,6 +72,11 @@ class Layout:
     def groups(self) -> tuple[Path, ...]:
         """Members of the root that are not result arrays."""
         return tuple(self.root / name for name in _GROUPS)
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether this is a node's copy of what tasks read (see `hpcdp.store.copies`), in which nothing is kept."""
+        return os.environ.get(COPY) == str(self.root)
 
     def study(self, version: int) -> Path:
         """Record of the study as it was at its n-th version."""

@@ -28,6 +28,11 @@ def digest_of(state: State) -> str:
     return digest_json({name: digest_array(array) for name, array in state.items()})
 
 
+def bytes_of(state: State) -> int:
+    """Bytes of all arrays."""
+    return sum(array.nbytes for array in state.values())
+
+
 def _checksum(state: State) -> NDArray[Any]:
     return np.frombuffer(digest_of(state).encode(), np.uint8)
 

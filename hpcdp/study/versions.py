@@ -73,7 +73,7 @@ def _problem(
     layout: Layout, body: dict[str, Any], study: Study, sampler: Sampler, distributions: Sequence[Distribution]
 ) -> Problem:
     databases = databases_of(layout, body)
-    chosen = known_choice(layout) if study.estimate.reuse == "auto" else None
+    chosen = body.get("chosen", known_choice(layout)) if study.estimate.reuse == "auto" else None
     return Problem(study, databases, sampler, Schema.from_dict(body["schema"]), distributions, chosen=chosen)
 
 

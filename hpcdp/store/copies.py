@@ -1,0 +1,110 @@
+"""What tasks read of a store, sent to each node of a cluster once: a run that keeps no samples needs no disk that all share.
+
+Chosen: workers get a copy of the study, its databases and the modules of its folder, and each call what was learned for it, since
+a colleague's or a cloud's workers rarely see the driver's disk. Weighed: to look first which workers see it (two ways, of which
+tests would run one).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.machinery import all_suffixes
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from hpcdp.errors import StudyError
+from hpcdp.store.layout import COPY, Layout
+from hpcdp.store.records import read_json, write_json
+
+MOST_SENT = 8 << 20
+"""Bytes of what a pair learned that go with a call, at most."""
+
+_MOST_MODULES = 64 << 20  # bytes
+_MODULES = "modules"  # a folder of the copy, in the place of the study's own
+
+
+@dataclass(frozen=True)
+class StoreCopy:
+    """One version of a study, as a node has it.
+
+    body: of the study's record. files: databases and modules, by their paths in the copy.
+    """
+
+    version: int
+    body: Mapping[str, Any] = field(repr=False)
+    files: Mapping[str, bytes] = field(repr=False)
+
+    @classmethod
+    def of(cls, layout: Layout, version: int, folder: Path, chosen: bool | None) -> StoreCopy:
+        """From a store. folder: the study's. chosen: whether samples are reused, where a run has chosen that.
+
+        Raises:
+            StudyError: the folder's modules are too large to be sent.
+        """
+        files = {layout.relative(path): path.read_bytes() for path in layout.databases.glob("*.np?")}
+        size = 0
+        for path in _modules(folder):
+            files[f"{_MODULES}/{path.relative_to(folder).as_posix()}"] = data = path.read_bytes()
+            size += len(data)
+            if size > _MOST_MODULES:
+                raise StudyError(
+                    f"the modules in {folder}, which go to every node, have more than {_MOST_MODULES >> 20} MiB; accepted: a "
+                    "study in a folder with only the modules that it uses"
+                )
+        body = {**read_json(layout.study(version)), "chosen": chosen}
+        return cls(version, body, files)
+
+    def write(self, folder: Path) -> None:
+        """Make the copy in a folder, which its user alone can read."""
+        folder.mkdir(mode=0o700)
+        for name, data in self.files.items():
+            _put(folder / name, data)
+        record = Layout(folder).study(self.version)
+        record.parent.mkdir(exist_ok=True)
+        (folder / _MODULES).mkdir(exist_ok=True)
+        write_json(record, {**self.body, "folder": str(folder / _MODULES)})
+
+
+def run_copied(files: Mapping[str, bytes], function: Callable[..., Any], *arguments: Any) -> Any:
+    """In a child on a node: a function of a store's root, with the node's copy in the store's place. files: for this call."""
+    root = Path(os.environ[COPY])
+    for name, data in files.items():
+        path = root / name
+        if not path.exists() or path.read_bytes() != data:
+            _put(path, data)
+    return function(str(root), *arguments)
+
+
+def sent_files(layout: Layout, paths: Iterable[Path]) -> dict[str, bytes]:
+    """Those of a store's files that are there, but for what has too many bytes to be sent, by their paths in it."""
+    found = {}
+    for path in paths:
+        with suppress(FileNotFoundError):
+            if path.parent.name != "counters" or path.stat().st_size <= MOST_SENT:
+                found[layout.relative(path)] = path.read_bytes()
+    return found
+
+
+def _put(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.parent / f".{uuid4().hex}"
+    new.write_bytes(data)
+    new.replace(path)  # another child may write the same
+
+
+def _modules(folder: Path) -> Iterator[Path]:
+    """Files that an import from a folder may read, its packages' too, in order."""
+    endings = tuple(all_suffixes())
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and (path / "__init__.py").is_file():
+            yield from _modules_below(path, endings)
+        elif path.name.endswith(endings) and path.is_file():
+            yield path
+
+
+def _modules_below(package: Path, endings: tuple[str, ...]) -> Iterator[Path]:
+    yield from (path for path in sorted(package.rglob("*")) if path.name.endswith(endings) and path.is_file())

@@ -1,0 +1,141 @@
+"""Workers that do not see the disk with the store and the study's folder, and where that can be, of another Unix user."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import Client, LocalCluster
+from golden_studies import STUDIES
+
+from hpcdp import Study, resume, run
+from hpcdp.errors import PlaceError
+
+ROOT = Path(__file__).parents[2]
+USER = "nobody"
+KEPT_NOWHERE = {"keep": "none"}
+SOME = [
+    "frequency",
+    "mixed",
+    "called-pairs",
+    "distributional",
+    "learned",
+    "literal",
+    "target-epsilon",
+    "reuse",
+    "tape-rows",
+]
+
+
+@pytest.fixture(scope="module", name="hidden")
+def hidden_fixture() -> Iterator[Path]:
+    """A folder with the golden studies' modules, that the worker does not see."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path in (ROOT / "tests" / "golden").glob("*.py"):
+            shutil.copy(path, folder)
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module", name="strange")
+def strange_fixture(hidden: Path) -> Iterator[Client]:
+    """A client whose one worker sees nothing of the folder."""
+    if subprocess.run(["unshare", "-m", "true"], check=False).returncode:
+        missing = "needs a mount namespace (root)"
+        if os.environ.get("HPCDP_REQUIRE_STRANGER") == "1":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    with tempfile.TemporaryDirectory() as folder, LocalCluster(n_workers=0, dashboard_address=None) as cluster:
+        Path(folder).chmod(0o1777)
+        script = ROOT / "tests" / "support" / "diskless.py"
+        words = [sys.executable, str(script), str(hidden), cluster.scheduler_address, folder, USER]
+        worker = subprocess.Popen(["unshare", "-m", *words])
+        try:
+            with Client(cluster, set_as_default=False) as client:
+                client.wait_for_workers(1, timeout=60)
+                assert client.run(os.listdir, str(hidden)).popitem()[1] == []
+                yield client
+        finally:
+            worker.send_signal(signal.SIGKILL)
+            worker.wait()
+
+
+@pytest.fixture(name="own")
+def own_fixture(hidden: Path) -> Iterator[Path]:
+    """A new folder for stores, hidden too."""
+    with tempfile.TemporaryDirectory(dir=hidden) as folder:
+        yield Path(folder)
+
+
+def copies(client: Client) -> list[str]:
+    """Copies that the worker has."""
+    (folder,) = (worker["local_directory"] for worker in client.scheduler_info()["workers"].values())
+    return [name for name in client.run(os.listdir, folder).popitem()[1] if name.startswith("hpcdp-")]
+
+
+def golden(name: str, folder: Path, **estimate: Any) -> Study:
+    """A golden study that keeps no samples."""
+    given = STUDIES[name]
+    head = {"name": name, "seed": 1, **given["study"]}
+    return Study.from_dict(
+        {**given, "study": head, "estimate": {**given["estimate"], **KEPT_NOWHERE, **estimate}}, folder
+    )
+
+
+def same(left: Path, right: Path) -> bool:
+    """Whether the results of two stores are equal to the bit."""
+    found = [
+        json.loads((store / "records" / "results.json").read_bytes())["body"]["digests"] for store in (left, right)
+    ]
+    return found[0] == found[1] and len(found[0]) > 3
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in SOME else pytest.mark.slow) for n in STUDIES if n != "reuse"]
+)
+def test_the_result_is_that_of_one_process(strange: Client, own: Path, name: str) -> None:
+    study = golden(name, own.parent)
+    run(study, own / "here.zarr", workers=0)
+    run(study, own / "there.zarr", client=strange)
+    assert same(own / "here.zarr", own / "there.zarr")
+    assert copies(strange) == []  # they end with their runs
+
+
+def test_kept_samples_need_the_disk(strange: Client, own: Path) -> None:
+    study = golden("knn", own.parent, keep="all")
+    with pytest.raises(
+        PlaceError, match=r"cannot write to .*accepted: a store that all workers see, or samples that are not"
+    ):
+        run(study, own / "s.zarr", client=strange)
+    run(study, own / "s.zarr")
+    run(study, own / "whole.zarr")
+    assert same(own / "s.zarr", own / "whole.zarr")
+
+
+def test_it_goes_on_after_a_kill(strange: Client, own: Path) -> None:
+    study = golden("target-epsilon", own.parent)
+    source = f"""
+import sys
+from distributed import Client
+from hpcdp import Study, run
+study = Study.from_dict({study.to_dict()!r}, {str(own.parent)!r})
+with Client({strange.scheduler.address!r}, set_as_default=False) as client:
+    run(study, {str(own / "s.zarr")!r}, client=client)
+"""
+    with subprocess.Popen([sys.executable, "-c", source], cwd=own) as driver:
+        journal = own / "s.zarr" / "records"
+        while driver.poll() is None and sum(p.read_bytes().count(b"\n") for p in journal.glob("*.jsonl")) < 4:
+            pass
+        driver.kill()
+    assert driver.returncode == -signal.SIGKILL
+    run(study, own / "whole.zarr", workers=0)
+    resume(own / "s.zarr", client=strange)
+    assert same(own / "whole.zarr", own / "s.zarr")
