@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.integers import ACCEPTED, lost_integer
-from hpcdp._base.opening import read_foreign
 from hpcdp._check import without_contents
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_bytes, stream
+from hpcdp.mechanisms._foreign_arrays import read_foreign
 
 _READ_SECONDS = 2e-8  # one output
 

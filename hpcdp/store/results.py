@@ -13,8 +13,8 @@ from hpcdp._base.files import parse_json, read_bytes
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
 from hpcdp.store.arrays import read_array, write_array
-from hpcdp.store.fence import behind, discard, put
-from hpcdp.store.layout import VERSION, Generation, Layout, group_metadata
+from hpcdp.store.fence import behind, discard, put, replace
+from hpcdp.store.layout import VERSION, Generation, Layout
 from hpcdp.store.records import put_json, read_json
 
 Arrays = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
@@ -35,41 +35,34 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
 def write_results(layout: Layout, arrays: Arrays, head: dict[str, Any], generation: Generation) -> None:
     """Replace the root arrays under the fence, the head last. head: study version, complete, pairs and so on.
 
-    Nobody who reads meanwhile gets parts of two versions: first every array's one chunk is replaced, then what describes
-    them, and chunks of one version do not decode by the metadata of the one before, which has another number of checksums.
-    No chunk is ever missing, since that would read as zeros.
+    Who reads meanwhile is told so by the root's attributes (complete = 0), and gets each array whole, or NaN where it is missing.
     """
-    digests = digests_of(arrays)
-    gone = [name for name in _stored_names(layout) if name not in arrays]
-    checks = _checks(layout, digests)
     discard(layout, generation, layout.results)
     with behind(layout, generation) as folder:
         folder.mkdir()
         for name, (dims, values) in arrays.items():
-            write_array(folder / name, values, names=dims, attributes=_ATTRIBUTES.get(name), checks=checks)
-        (folder / "zarr.json").write_text(json.dumps(_root(layout, folder, sorted(arrays), head)))
-        for name, (_, values) in arrays.items():
-            if not values.size:
-                continue  # there is no chunk of nothing
-            chunk = Path(name, "c", *["0"] * values.ndim)
-            put(layout, folder / chunk, layout.root / chunk)
-        for name in gone:
-            for chunk in [path for path in (layout.root / name / "c").rglob("*") if path.is_file()]:
-                (folder / "none").write_bytes(b"")  # decodes as nothing
-                put(layout, folder / "none", chunk)
-        for name in arrays:
-            put(layout, folder / name / "zarr.json", layout.root / name / "zarr.json")
-        for name in gone:
-            (folder / "none").write_text(group_metadata({}))
-            put(layout, folder / "none", layout.root / name / "zarr.json")
-        put(layout, folder / "zarr.json", layout.root / "zarr.json")
+            write_array(folder / name, values, names=dims, attributes=_ATTRIBUTES.get(name))
+        whole, before = _root(layout, folder, sorted(arrays), head), _metadata(layout.root)
+        before["attributes"]["complete"] = 0
+        _put_root(layout, folder, before)
+        for name in {*_stored_names(layout), *arrays}:
+            discard(layout, generation, layout.root / name)
+            if name in arrays:
+                replace(layout, generation, folder / name, layout.root / name)
+        _put_root(layout, folder, whole)
     dims_of = {name: list(dims) for name, (dims, _) in arrays.items()}
-    put_json(layout, layout.results, {**head, "arrays": dims_of, "digests": digests}, generation)
+    put_json(layout, layout.results, {**head, "arrays": dims_of, "digests": digests_of(arrays)}, generation)
 
 
 def digests_of(arrays: Arrays) -> dict[str, str]:
     """A digest of each array's values."""
     return {name: digest_array(values) for name, (_, values) in arrays.items()}
+
+
+def _put_root(layout: Layout, folder: Path, metadata: dict[str, Any]) -> None:
+    """Replace the root's metadata. folder: behind the gate."""
+    (folder / "zarr.json").write_text(json.dumps(metadata))
+    put(layout, folder / "zarr.json", layout.root / "zarr.json")
 
 
 def _stored_names(layout: Layout) -> list[str]:
@@ -84,20 +77,6 @@ def _metadata(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _checks(layout: Layout, digests: dict[str, str]) -> int:
-    """How many checksums the next version's chunks get: one more than those that are there, after four again one; as many,
-    if what is there are the same values.
-    """
-    stored = max(
-        (len(_metadata(layout.root / name).get("codecs", ())) - 1 for name in _stored_names(layout)), default=0
-    )
-    try:
-        same = read_json(layout.results)["digests"] == digests
-    except (DamagedError, KeyError):
-        same = False
-    return max(1, stored) if same else stored % 4 + 1
 
 
 def _root(layout: Layout, folder: Path, names: list[str], head: dict[str, Any]) -> dict[str, Any]:

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.files import open_regular
-from hpcdp._base.opening import refuse_more_than_free
 from hpcdp.keys import digest_array, digest_json
-from hpcdp.store.arrays import damage_of
+from hpcdp.store.arrays import damage_of, refuse_more_than_free
 
 _CHECKSUM = ".checksum"  # the name of one more array, which no loss may use
 _MOST = 1 << 62  # bytes of a file: memory is what limits them

@@ -34,7 +34,7 @@ LATE = {
     "hpcdp": "`import hpcdp` costs nothing, and each public name loads its own part",
     "hpcdp.__main__": "what cannot run hpcdp is told so before anything is loaded",
     "hpcdp.cli.*": "each command loads its own parts",
-    "hpcdp._base.opening": "zarr",
+    "hpcdp.mechanisms._foreign_arrays": "zarr",
     "hpcdp.notions._draw": "matplotlib",
     "hpcdp.clusters": "a run that is local loads no dask",
     "hpcdp.engine.executors": "a run that is local loads no dask",
