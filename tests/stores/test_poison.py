@@ -475,9 +475,6 @@ def resumed(store: Path) -> str:
     return said
 
 
-UNREAD = ("transformers", "key")  # keys of an array that hpcdp's own reader has no use for
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("poison", [*METADATA, "format 2"])
 def test_arrays_that_a_resumed_run_computes_with(store: Path, canary: Path, clean: dict[str, str], poison: str) -> None:
@@ -494,7 +491,7 @@ def test_arrays_that_a_resumed_run_computes_with(store: Path, canary: Path, clea
         one.unlink()
     (store / "records" / "results.json").unlink()
     said = resumed(store)
-    assert ("samples/" in said) == (poison not in UNREAD), said
+    assert "samples/" in said, said
     for array in (path.parent for path in (store / "samples").rglob("c")):
         read_array(array)
     look(store, clean, ["json", "status"], kept=True)
