@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,8 +18,8 @@ from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.mechanisms import STORED
 from hpcdp.mechanisms.outputs import describe
 from hpcdp.notions.at_risk import order_statistic
-from hpcdp.planning.accuracy import Statement, dimension, state_accuracy, state_lines
-from hpcdp.planning.cluster_needs import ClusterNeeds, cluster_needs
+from hpcdp.planning.accuracy import dimension, state_accuracy, state_lines
+from hpcdp.planning.cluster_needs import cluster_needs
 from hpcdp.planning.costs import Costs, runs_here, seconds_alone
 from hpcdp.planning.histogram import describe_plan
 from hpcdp.planning.index import Index
@@ -27,7 +28,7 @@ from hpcdp.planning.store_files import describe_files
 from hpcdp.planning.tape_words import describe_tape, known_draws
 from hpcdp.planning.target_draws import foresee
 from hpcdp.planning.targets import COUNT_SECONDS, LEARNING
-from hpcdp.planning.task import Task
+from hpcdp.planning.task import Amounts, Task
 from hpcdp.planning.ways import planned, schedule
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Study
@@ -44,170 +45,40 @@ _BASE_MEMORY = 350 << 20  # a worker with its libraries and compiled kernels
 _HALF, _FEW = 0.5, 1.0  # of the jobs' time: a plan warns below, where it is more than so many core-hours
 
 
+_WRAPPED = ("expected error", "radius", "published α")
+
+Rows = list[tuple[str, str]]
+
+
 @dataclass(frozen=True)
 class Plan:
-    """A printable plan. seconds: with all workers busy; drawing: of these, the mechanism's. memory: bytes of a worker process.
+    """A printable plan.
 
-    worst_error: at some ε, (ε, largest standard error of δ̂ of sets with P >= e^ε·Q, that of any set). statements: of
-    accuracy, one a level, at `confidence`. tasks: how many of each kind. k: votes, None without. draw_seconds,
-    call_seconds: what a draw and a call of `chunk` draws cost; is_stored: nothing is drawn. forecast: on a cluster, None
-    elsewhere; process_memory: what its profile gives a worker process. points: trade-off points that draw for themselves.
-    divergences: bounds on Rényi divergences that have a level of their own, from the same counts.
-    reuse: whether every sample teaches and tests, and why, in words; nothing to say: empty.
-    equal: numbers of pairs whose databases are equal. is_domain: pairs of midpoints, which are not enumerated.
-    tape: lines of random tapes, each with its name; is_learned: whether all draws are known, which of these levels choose.
-    files: a warning of too many. is_here: without workers. pure, at_risk: what these sections do. target, foreseen, files, pure,
-    at_risk and reuse are in words; nothing to say: empty.
+    rows: names and words. pairs, cells, samples: how many of each; samples: draws. tasks: how many of each kind. memory: bytes of
+    a worker process. seconds: with all workers busy; drawing: of these, the mechanism's. draws_picture: whether its run ends with
+    a picture, unless told otherwise: a small one takes no longer than its picture.
     """
 
     name: str
+    rows: Rows
     pairs: int
-    databases: int
-    laws: int
     cells: int
-    outputs: str
-    tasks: dict[str, int]
     samples: int
-    bytes_kept: int
+    tasks: dict[str, int]
     memory: int
     seconds: float
-    workers: int
-    k: int | None
-    worst_error: tuple[tuple[float, float, float], ...]
-    statements: tuple[Statement, ...]
-    confidence: float
-    drawing: float = 0.0
-    draw_seconds: float = 0.0
-    call_seconds: float = 0.0
-    chunk: int = 1
-    is_stored: bool = False
-    forecast: ClusterNeeds | None = None
-    process_memory: int | None = None
-    points: int = 0
-    divergences: int = 0
-    certified: int | None = None
-    target: str = ""
-    foreseen: str = ""
-    reuse: str = ""
-    is_reused: bool = False
-    equal: tuple[int, ...] = ()
-    files: str = ""
-    pure: str = ""
-    at_risk: str = ""
-    is_here: bool = False
-    is_domain: bool = False
-    tape: tuple[tuple[str, str], ...] = ()
-    is_learned: bool = True
-
-    @property
-    def draws_picture(self) -> bool:
-        """Whether its run ends with a picture, unless told otherwise: a small one takes no longer than its picture."""
-        return not self.is_here or bool(self.target)
+    drawing: float
+    draws_picture: bool
 
     def __str__(self) -> str:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in self.tasks.items()) or "none: everything is in the store"
-        errors = "; ".join(f"{at_most(error, '.1e')} at ε = {epsilon:g}" for epsilon, error, _ in self.worst_error)
-        others = "; ".join(at_most(error, ".1e") for *_, error in self.worst_error)
-        what = [f"  at risk        {self.at_risk}"] if self.at_risk else self._cells()
-        lines = [
-            f"plan of {self.name}",
-            *what,
-            f"  tasks          {kinds}",
-            f"  samples        {self.samples:,} draws"
-            + ("" if self.is_learned else " to learn levels, which choose the others"),
-            f"  store          {_bytes(self.bytes_kept)} of samples kept",
-            *([f"  files          {self.files}"] if self.files else []),
-            f"  memory         about {_bytes(self.memory)} "
-            + ("in one process" if self.is_here else f"a worker process, {self.workers} workers")
-            + (", beside its two databases and what the query takes" if self.at_risk else ""),
-            self._drawing(),
-            *self._time(),
-            *([f"  target         {self.target}"] if self.target else []),
-            *(
-                _wrapped(
-                    "expected error",
-                    f"standard error of δ̂ at most {errors}{self._from()} where P(S) ≥ e^ε·Q(S), else {others}"
-                    + (f"; L̂ within ±{2 / math.sqrt(self.k):.2g} (k = {self.k} votes)" if self.k else ""),
-                )
-                if self.worst_error and not self.target
-                else []
-            ),
-            *([f"  pure           {self.pure}"] if self.pure else []),
-            *([f"  foreseen       {self.foreseen}"] if self.foreseen else []),
-            *(f"  {name:<14} {words}" for name, words in self.tape),
-            *([f"  reuse          {self.reuse}"] if self.reuse else []),
-            *(line for name, words in self._statements() for line in _wrapped(name, words)),
-        ]
+        lines = [f"plan of {self.name}"]
+        for name, words in self.rows:
+            if name in _WRAPPED:
+                head, rest = f"  {name:<14} ", " " * 17
+                lines += textwrap.wrap(words, 120, initial_indent=head, subsequent_indent=rest, break_on_hyphens=False)
+            else:
+                lines.append(f"  {name:<14} {words}")
         return "\n".join(lines)
-
-    def _cells(self) -> list[str]:
-        return [
-            f"  pairs          all ordered pairs of {self.laws:,} midpoints"
-            if self.is_domain
-            else f"  pairs          {self.pairs:,} ordered pair{'s' if self.pairs > 1 else ''} of {self.laws:,} "
-            + ("databases" if self.databases else "laws, a row of a distribution held at a value"),
-            f"  cells          {self.cells:,} (pair, direction, ε) cells"
-            + (
-                f", of which {self.certified:,} share the level (estimate.certify)"
-                if self.certified is not None
-                else ""
-            )
-            + (f", {self.points:,} (pair, η) cells" if self.points else "")
-            + (f", {self.divergences:,} (pair, direction, order) bounds" if self.divergences else ""),
-            *([f"  WARNING        {_equal_words(self.equal)}"] if self.equal else []),
-            f"  outputs        {self.outputs}",
-        ]
-
-    def _statements(self) -> list[tuple[str, str]]:
-        return state_lines(self.statements, percent(self.confidence), self.is_reused) if self.statements else []
-
-    def _from(self) -> str:
-        return " (all samples)" if self.is_reused else " (test samples)"
-
-    def _drawing(self) -> str:
-        if self.is_stored:
-            return "  drawing        none: the samples are stored"
-        draw, call = f"{brief(self.draw_seconds)} a draw", f"{brief(self.call_seconds)} a call"
-        if self.call_seconds <= _TELLING * self.draw_seconds * self.chunk:
-            cost = draw
-        else:
-            cost = f"{draw} and {call}" if self.draw_seconds > 0.0 else call  # too fast to be told from the call
-        where = "in one process" if self.is_here else f"on {self.workers} workers"
-        total = f"{duration(self.drawing)} of {duration(self.seconds)} {where}"
-        return f"  drawing        about {cost} (measured), {total}"
-
-    def _time(self) -> list[str]:
-        found, rest = self.forecast, "" if self.is_learned else " for levels alone"
-        if found is None:
-            return [f"  time           about {duration(self.seconds)}{rest}"]
-        end = datetime.now().astimezone() + timedelta(seconds=found.seconds)
-        lines = [
-            f"  jobs           {found.at_once:,} at once, {found.jobs:,} in all, about {found.node_hours:.2g} node-hours "
-            f"({found.core_hours:.2g} core-hours)",
-            f"  time           about {duration(found.seconds)}: until {end:%Y-%m-%d %H:%M} if no job has to wait{rest}",
-        ]
-        if found.share < _HALF and found.core_hours > _FEW:
-            lines.append(
-                f"  useful         ONLY {found.share:.0%} of the jobs' time: the rest goes into starting and compiling; fewer "
-                "jobs (size), or a larger worker.useful, waste less"
-            )
-        if found.has_endless_task:
-            lines.append(
-                f"  walltime       TOO SHORT: a task may take {duration(found.longest)}, a job takes tasks for "
-                f"{duration(found.useful)}"
-            )
-        if self.process_memory is not None and self.process_memory < self.memory:
-            lines.append(
-                f"  memory         TOO LITTLE, perhaps: the profile gives a process {_bytes(self.process_memory)}; "
-                "give more, or fewer processes"
-            )
-        return lines
-
-
-def _wrapped(name: str, words: str) -> list[str]:
-    return textwrap.wrap(
-        words, 120, initial_indent=f"  {name:<14} ", subsequent_indent=" " * 17, break_on_hyphens=False
-    )
 
 
 def make_plan(
@@ -217,73 +88,143 @@ def make_plan(
 
     workers: 0: none, in one process; None: as many as the machine has cores, or none where the work is small.
     """
-    costs = Costs.of(problem, trial)
+    costs, index = Costs.of(problem, trial), index or Index()
     asked, workers = workers, profile.slots if profile else workers or default_workers()
     most = 1 if asked == 0 and profile is None else workers
     refuse_endless(problem, trial, most)
     teaches = problem.study.at_risk is None  # else nothing is learned
-    reuse = describe_reuse(problem, costs, index.chosen if index else None) if teaches else ""
-    problem = with_choice(problem, costs, index.chosen if index else None)
-    tasks = schedule(problem, index or Index(), costs, workers)
-    e = problem.study.estimate
+    reuse = describe_reuse(problem, costs, index.chosen) if teaches else ""
+    problem = with_choice(problem, costs, index.chosen)
+    tasks = schedule(problem, index, costs, workers)
+    e, amounts = problem.study.estimate, planned(problem).amounts(problem)
     is_here = profile is None and runs_here(asked, seconds_alone(problem, tasks))
-    levels = problem.study.epsilons
-    cells = len(problem.pairs) * 2 * len(levels)
-    laws = len(problem.laws)
-    way = planned(problem)
-    amounts = way.amounts(problem)
-    chosen = known_draws(problem, index or Index()) if e.tape else 0
-    kept = laws * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
     at_once = 1 if is_here else max(1, min(workers, len(tasks)))
-    shown = sorted({levels[0], levels[len(levels) // 2], levels[-1]}) if levels else []
+    chosen = known_draws(problem, index) if e.tape else 0
+    knows_all = chosen > 0 or not e.tape
+    samples, memory = amounts.draws + chosen, _BASE_MEMORY + amounts.memory
+    seconds = _span(tasks, at_once) + (_START_HERE if is_here else _START)
+    drawing, kinds = sum(task.drawing for task in tasks) / at_once, Counter(task.work.kind for task in tasks)
+    target, words = _describe_budget(e), ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    kept = len(problem.laws) * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
+    where = "in one process" if is_here else f"a worker process, {workers} workers"
+    beside = "" if teaches else ", beside its two databases and what the query takes"
+    rows = [
+        *(_cell_rows(problem, amounts) if teaches else [("at risk", _describe_risk(problem.study))]),
+        ("tasks", words or "none: everything is in the store"),
+        ("samples", f"{samples:,} draws" + ("" if knows_all else " to learn levels, which choose the others")),
+        ("store", f"{_bytes(kept)} of samples kept"),
+        ("files", describe_files(problem)),
+        ("memory", f"about {_bytes(memory)} {where}{beside}"),
+        ("drawing", _drawing(problem, trial, drawing, seconds, None if is_here else workers)),
+        *_time_rows(tasks, seconds, profile, memory, "" if knows_all else " for levels alone"),
+        ("target", target),
+        ("expected error", "" if target else _expected_error(problem, amounts)),
+        ("pure", _describe_pure(problem)),
+        ("foreseen", _foresee(problem.study, costs, most)),
+        *(describe_tape(problem, index, costs, at_once) if e.tape else []),
+        ("reuse", reuse),
+        *_accuracy_rows(problem),
+    ]
     return Plan(
         name=problem.study.name,
+        rows=[(name, text) for name, text in rows if text],
         pairs=len(problem.pairs),
-        databases=len(problem.databases),
-        laws=laws,
-        cells=cells,
-        outputs=describe(problem.schema),
-        tasks=_by_kind(tasks),
-        samples=amounts.draws + chosen,
-        bytes_kept=kept,
-        files=describe_files(problem),
-        memory=_BASE_MEMORY + amounts.memory,
-        seconds=_span(tasks, at_once) + (_START_HERE if is_here else _START),
-        workers=workers,
-        k=kind_of(e.default_loss).votes(validate_parameters(e.default_loss, e.parameters), amounts.learned),
-        worst_error=()
-        if e.has_budget or e.tape
-        else tuple((epsilon, *way.worst_errors(problem, epsilon)) for epsilon in shown),
-        statements=()
-        if e.has_budget or e.tape
-        else tuple(
-            state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs), pooled=problem.is_reused)
-        ),
-        confidence=e.confidence,
-        target=_describe_budget(e),
-        foreseen=_foresee(problem.study, costs, most) if e.has_budget and e.target is not None and not e.tape else "",
-        reuse=reuse,
-        pure=_describe_pure(problem),
-        is_domain=problem.study.pairs.domain is not None,
-        is_reused=problem.is_reused,
-        is_here=is_here,
-        tape=tuple(describe_tape(problem, index or Index(), costs, at_once)) if e.tape else (),
-        is_learned=chosen > 0 or not e.tape,
-        equal=tuple(number for number, (d, d_prime) in enumerate(problem.pair_laws) if d == d_prime),
-        at_risk=_describe_risk(problem.study),
-        drawing=sum(task.drawing for task in tasks) / at_once,
-        draw_seconds=trial.seconds_per_draw,
-        call_seconds=trial.seconds_per_call,
-        points=amounts.points,
-        divergences=len(problem.pairs) * 2 * len(e.renyi or ()),
-        certified=None
-        if e.certify is None
-        else len(problem.pairs) * (1 if e.certified_direction else 2) * len(e.certify),
-        chunk=problem.sampler.chunk,
-        is_stored=problem.study.mechanism.call == STORED,
-        forecast=cluster_needs(tasks, profile) if profile else None,
-        process_memory=profile.worker.memory // profile.worker.process_count if profile else None,
+        cells=_cells(problem),
+        samples=samples,
+        tasks=dict(kinds),
+        memory=memory,
+        seconds=seconds,
+        drawing=drawing,
+        draws_picture=not is_here or bool(target),
     )
+
+
+def _cells(problem: Problem) -> int:
+    return len(problem.pairs) * 2 * len(problem.study.epsilons)
+
+
+def _cell_rows(problem: Problem, amounts: Amounts) -> Rows:
+    """What is asked: pairs, cells, and of what outputs."""
+    e, pairs, laws = problem.study.estimate, len(problem.pairs), len(problem.laws)
+    whose = "databases" if len(problem.databases) else "laws, a row of a distribution held at a value"
+    what = f"{pairs:,} ordered pair{'s' if pairs > 1 else ''} of {laws:,} {whose}"
+    if problem.study.pairs.domain is not None:
+        what = f"all ordered pairs of {laws:,} midpoints"
+    cells = f"{_cells(problem):,} (pair, direction, ε) cells"
+    if e.certify is not None:
+        certified = pairs * (1 if e.certified_direction else 2) * len(e.certify)
+        cells += f", of which {certified:,} share the level (estimate.certify)"
+    if amounts.points:
+        cells += f", {amounts.points:,} (pair, η) cells"
+    if e.renyi:
+        cells += f", {pairs * 2 * len(e.renyi):,} (pair, direction, order) bounds"
+    equal = [number for number, (d, d_prime) in enumerate(problem.pair_laws) if d == d_prime]
+    warning = _equal_words(equal) if equal else ""
+    return [("pairs", what), ("cells", cells), ("WARNING", warning), ("outputs", describe(problem.schema))]
+
+
+def _drawing(problem: Problem, trial: Trial, drawing: float, seconds: float, workers: int | None) -> str:
+    """What drawing costs. workers: None in one process."""
+    if problem.study.mechanism.call == STORED:
+        return "none: the samples are stored"
+    each, once = trial.seconds_per_draw, trial.seconds_per_call
+    draw, call = f"{brief(each)} a draw", f"{brief(once)} a call"
+    if once <= _TELLING * each * problem.sampler.chunk:
+        cost = draw
+    else:
+        cost = f"{draw} and {call}" if each > 0.0 else call  # too fast to be told from the call
+    where = "in one process" if workers is None else f"on {workers} workers"
+    return f"about {cost} (measured), {duration(drawing)} of {duration(seconds)} {where}"
+
+
+def _time_rows(tasks: Sequence[Task], seconds: float, profile: Profile | None, memory: int, rest: str) -> Rows:
+    """How long it takes; on a cluster, what it needs and what it lacks. rest: what is not counted, in words."""
+    if profile is None:
+        return [("time", f"about {duration(seconds)}{rest}")]
+    needs, given = cluster_needs(tasks, profile), profile.worker.memory // profile.worker.process_count
+    end = datetime.now().astimezone() + timedelta(seconds=needs.seconds)
+    found = [
+        (
+            "jobs",
+            f"{needs.at_once:,} at once, {needs.jobs:,} in all, about {needs.node_hours:.2g} node-hours "
+            f"({needs.core_hours:.2g} core-hours)",
+        ),
+        ("time", f"about {duration(needs.seconds)}: until {end:%Y-%m-%d %H:%M} if no job has to wait{rest}"),
+    ]
+    if needs.share < _HALF and needs.core_hours > _FEW:
+        words = f"ONLY {needs.share:.0%} of the jobs' time: the rest goes into starting and compiling; fewer jobs (size), or a "
+        found.append(("useful", f"{words}larger worker.useful, waste less"))
+    if needs.has_endless_task:
+        words = f"TOO SHORT: a task may take {duration(needs.longest)}, a job takes tasks for {duration(needs.useful)}"
+        found.append(("walltime", words))
+    if given < memory:
+        words = f"TOO LITTLE, perhaps: the profile gives a process {_bytes(given)}; give more, or fewer processes"
+        found.append(("memory", words))
+    return found
+
+
+def _expected_error(problem: Problem, amounts: Amounts) -> str:
+    """Largest standard errors of δ̂ at the first, the middle and the last ε; empty where draws are decided later."""
+    e, levels = problem.study.estimate, problem.study.epsilons
+    if e.has_budget or e.tape or not levels:
+        return ""
+    shown = sorted({levels[0], levels[len(levels) // 2], levels[-1]})
+    worst = [planned(problem).worst_errors(problem, epsilon) for epsilon in shown]
+    errors = "; ".join(f"{at_most(sound, '.1e')} at ε = {at:g}" for at, (sound, _) in zip(shown, worst, strict=True))
+    others = "; ".join(at_most(error, ".1e") for _, error in worst)
+    which = " (all samples)" if problem.is_reused else " (test samples)"
+    k = kind_of(e.default_loss).votes(validate_parameters(e.default_loss, e.parameters), amounts.learned)
+    votes = f"; L̂ within ±{2 / math.sqrt(k):.2g} (k = {k} votes)" if k else ""
+    return f"standard error of δ̂ at most {errors}{which} where P(S) ≥ e^ε·Q(S), else {others}{votes}"
+
+
+def _accuracy_rows(problem: Problem) -> Rows:
+    """What is stated of accuracy beforehand."""
+    e, pooled = problem.study.estimate, problem.is_reused
+    if e.has_budget or e.tape:
+        return []
+    stated = state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs), pooled=pooled)
+    return state_lines(stated, percent(e.confidence), pooled) if stated else []
 
 
 def _span(tasks: Sequence[Task], workers: int) -> float:
@@ -349,7 +290,8 @@ def _describe_budget(estimate: Estimate) -> str:
 def _foresee(study: Study, costs: Costs, workers: int) -> str:
     """How many draws the target of a leading pair will take, as far as anything tells, and how long."""
     target = study.estimate.target
-    assert target is not None
+    if target is None or study.estimate.tape:
+        return ""
 
     def takes(draws: float) -> str:
         seconds = 2.0 * (1.0 + 2.0 * LEARNING) * draws * (costs.draw + COUNT_SECONDS) / workers
@@ -392,13 +334,6 @@ def plan(
     """
     problem, trial = resolve(study, note, profile.worker.library_threads if profile else 1)
     return make_plan(problem, trial, workers, index, profile=profile)
-
-
-def _by_kind(tasks: list[Task]) -> dict[str, int]:
-    kinds: dict[str, int] = {}
-    for task in tasks:
-        kinds[task.work.kind] = kinds.get(task.work.kind, 0) + 1
-    return kinds
 
 
 def _bytes(size: float) -> str:
