@@ -1,7 +1,7 @@
-"""How many tasks one scheduler sustains, and how busy it keeps two nodes of 128 cores: the real graph, through the real engine.
+"""How many tasks one scheduler sustains, and how busy it keeps nodes of 128 cores: the real graph, through the real engine.
 
-Nodes are simulated: Dask workers of 128 threads, all in one process of their own, whose tasks sleep instead of computing.
-Scheduler, client and engine run in this process, as in a run on a cluster.
+Nodes are simulated: Dask workers of 128 slots, all in one process of their own, whose tasks wait for a timer and compute nothing.
+Scheduler, client and engine run in this process, as in a run on a cluster. `fleet` simulates 256 nodes, for some nine minutes.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import dask
+import numpy as np
 from distributed import Client, SpecCluster, Worker, WorkerPlugin
 
 from benchmarks.studies import laplace_study
@@ -28,6 +30,7 @@ from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.stopping import Stop
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index
+from hpcdp.planning.sampling import task_seconds
 from hpcdp.planning.task import Task
 from hpcdp.planning.ways import schedule
 from hpcdp.study.resolving import resolve
@@ -38,19 +41,20 @@ _HOST = "127.0.0.1"
 
 
 def pretend(seconds: float, _root: str, _version: int, _generation: int, task: Task) -> Report:
-    """A task that takes so long and computes nothing."""
-    time.sleep(seconds)
+    """A task that computes nothing. seconds: that a node's timer lets it wait before."""
     return Report(task.name, seconds)
 
 
 @dataclass
 class Watch:
-    """What the engine tells and asks: nothing of interest here."""
+    """What the engine tells and asks; ended: when each task did."""
 
     stop: Stop = field(default_factory=Stop)
+    ended: list[float] = field(default_factory=list)
 
     def done(self, task: Task, seconds: float) -> None:
-        """Nothing."""
+        """Note the time."""
+        self.ended.append(time.perf_counter())
 
     def note(self, text: str) -> None:
         """Print it: something is slow."""
@@ -75,15 +79,36 @@ def graph(tasks: int) -> list[Task]:
     return found
 
 
-class Threads(WorkerPlugin):
-    """Gives a worker threads under the name at which a run looks for its node executor."""
+class Timer(Executor):
+    """Does each call in one thread once so many seconds are over, as a process would that takes so long."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._thread, self._loop = seconds, ThreadPoolExecutor(1), asyncio.get_running_loop()
 
-    def setup(self, worker: Worker) -> None:
-        """Start them."""
-        worker.executors[self.name] = ThreadPoolExecutor(worker.state.nthreads)
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        """The future of a call."""
+        found: Future[Any] = Future()
+        found.set_running_or_notify_cancel()
+
+        def done(call: Future[Any]) -> None:
+            found.set_result(call.result())
+
+        def begin() -> None:
+            self._thread.submit(function, *arguments, **named).add_done_callback(done)
+
+        self._loop.call_soon_threadsafe(self._loop.call_later, self._seconds, begin)
+        return found
+
+
+class Timers(WorkerPlugin):
+    """Gives a worker a timer under the name at which a run looks for its node executor."""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        self.name, self.seconds = name, seconds
+
+    async def setup(self, worker: Worker) -> None:
+        """Start it."""
+        worker.executors[self.name] = Timer(self.seconds)
 
 
 async def serve(address: str, count: int) -> None:
@@ -97,8 +122,8 @@ async def serve(address: str, count: int) -> None:
 
 
 @contextmanager
-def simulated(count: int) -> Iterator[OnDask]:
-    """An executor like that of a cluster, with simulated workers."""
+def simulated(count: int, seconds: float) -> Iterator[OnDask]:
+    """An executor like that of a cluster, with so many simulated nodes, on which a task takes so long."""
     from hpcdp.clusters.scheduler import SETTINGS, QuietScheduler
 
     options = {"host": _HOST, "dashboard_address": f"{_HOST}:0"}
@@ -113,7 +138,7 @@ def simulated(count: int) -> Iterator[OnDask]:
                 try:
                     client.wait_for_workers(count, timeout=120)
                     executor = OnDask(client, 60.0)
-                    client.register_plugin(Threads(executor.name), name=executor.name)
+                    client.register_plugin(Timers(executor.name, seconds), name=executor.name)
                     yield executor
                 finally:
                     workers.terminate()
@@ -122,11 +147,34 @@ def simulated(count: int) -> Iterator[OnDask]:
 def measure(workers: int, tasks: int, seconds: float) -> tuple[float, float, int]:
     """Seconds that so many tasks take on so many workers, of the clock and of this process's processors; its open files."""
     found = graph(tasks)
-    with simulated(workers) as executor:
+    with simulated(workers, seconds) as executor:
         executor.client.gather(executor.client.map(time.sleep, [0.1] * workers, pure=False))
         begin, busy = time.perf_counter(), time.process_time()
         execute(executor, "nowhere", 1, 1, found, Watch(), partial(pretend, seconds))
         return time.perf_counter() - begin, time.process_time() - busy, len(os.listdir("/dev/fd"))
+
+
+def fleet(nodes: int = 256, waves: int = 3) -> dict[str, float]:
+    """Print the useful share of many nodes' slots at the task length that a plan picks for them, and the open files.
+
+    The first and the last wave, while slots fill and empty, count too in "whole", and not in "steady".
+    """
+    slots = nodes * _CORES
+    length = task_seconds(1e9, slots)  # however much work there is
+    found, watch = graph(waves * slots), Watch()
+    with simulated(nodes, length) as executor:
+        begin = time.perf_counter()
+        execute(executor, "nowhere", 1, 1, found, watch, partial(pretend, length))
+        files = len(os.listdir("/dev/fd"))
+    ended = np.sort(watch.ended) - begin
+    whole = len(ended) * length / (slots * ended[-1])
+    steady = (ended > 1.5 * length) & (ended < (waves - 0.5) * length)
+    share = steady.sum() / (waves - 2.0) / slots
+    print(
+        f"{nodes} simulated nodes of {_CORES} slots, {len(ended):,} tasks of {length:.0f} s: {ended[-1]:.0f} s, useful "
+        f"{whole:.1%} of the whole and {share:.1%} while all slots are in use; {files} open files"
+    )
+    return {"whole": whole, "steady": share, "files": files}
 
 
 def main(small: bool = False) -> dict[str, float]:
