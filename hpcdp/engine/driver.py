@@ -34,9 +34,8 @@ from hpcdp.planning.costs import Costs, seconds_alone
 from hpcdp.planning.index import Index, read_index
 from hpcdp.planning.reuse_choice import choose_reuse
 from hpcdp.planning.summary import refuse_endless
-from hpcdp.planning.tape_words import describe_tape
 from hpcdp.planning.targets import decide, share_time, summary
-from hpcdp.planning.ways import all_done, schedule, sized
+from hpcdp.planning.ways import all_done, describe_choices, schedule, sized
 from hpcdp.results.assemble import assemble, bounds_of, flat_batches, pair_entries
 from hpcdp.results.result import Result, make_result
 from hpcdp.store.again import resume_command
@@ -296,7 +295,7 @@ def _drive(
             problem = with_known_sizes(layout, problem)
             before, tasks = tasks, schedule(problem, index, costs, workers)
             if problem.study.estimate.tape and any(task.work.kind == "level" for task in before):
-                for name, words in describe_tape(problem, index, costs, at_once(options, where)):
+                for name, words in describe_choices(problem, index, costs, at_once(options, where)):
                     progress.note(f"  {name:<14} {words}")
             if not decided and (not tasks or tasks == before):
                 break

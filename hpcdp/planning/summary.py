@@ -25,11 +25,10 @@ from hpcdp.planning.histogram import describe_plan
 from hpcdp.planning.index import Index
 from hpcdp.planning.reuse_choice import describe_reuse, with_choice
 from hpcdp.planning.store_files import describe_files
-from hpcdp.planning.tape_words import describe_tape, known_draws
 from hpcdp.planning.target_draws import foresee
 from hpcdp.planning.targets import COUNT_SECONDS, LEARNING
 from hpcdp.planning.task import Amounts, Task
-from hpcdp.planning.ways import planned, schedule
+from hpcdp.planning.ways import chosen_draws, describe_choices, planned, schedule
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
@@ -99,7 +98,7 @@ def make_plan(
     e, amounts = problem.study.estimate, planned(problem).amounts(problem)
     is_here = profile is None and runs_here(asked, seconds_alone(problem, tasks))
     at_once = 1 if is_here else max(1, min(workers, len(tasks)))
-    chosen = known_draws(problem, index) if e.tape else 0
+    chosen = chosen_draws(problem, index)
     knows_all = chosen > 0 or not e.tape
     samples, memory = amounts.draws + chosen, _BASE_MEMORY + amounts.memory
     seconds = _span(tasks, at_once) + (_START_HERE if is_here else _START)
@@ -121,7 +120,7 @@ def make_plan(
         ("expected error", "" if target else _expected_error(problem, amounts)),
         ("pure", _describe_pure(problem)),
         ("foreseen", _foresee(problem.study, costs, most)),
-        *(describe_tape(problem, index, costs, at_once) if e.tape else []),
+        *describe_choices(problem, index, costs, at_once),
         ("reuse", reuse),
         *_accuracy_rows(problem),
     ]

@@ -48,6 +48,18 @@ def sized(problem: Problem, index: Index) -> Problem:
     return problem if decide is None else cast("Problem", decide(problem, index))
 
 
+def describe_choices(problem: Problem, index: Index, costs: Costs, workers: int) -> list[tuple[str, str]]:
+    """Lines of a plan on what a way chooses after learning, each with its name; of most ways none."""
+    own = getattr(planned(problem), "describe", None)
+    return [] if own is None else cast("list[tuple[str, str]]", own(problem, index, costs, workers))
+
+
+def chosen_draws(problem: Problem, index: Index) -> int:
+    """Draws that records have chosen beyond those of `Planned.amounts`."""
+    own = getattr(planned(problem), "known_draws", None)
+    return 0 if own is None else cast("int", own(problem, index))
+
+
 def all_done(index: Index, problem: Problem) -> bool:
     """Whether every cell of the problem has all its planned counts."""
     return planned(problem).is_done(problem, index)

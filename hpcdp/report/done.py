@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
+from hpcdp.importance.plan import chosen_words
 from hpcdp.planning.index import Index, read_index
-from hpcdp.planning.tape_words import chosen_words
 from hpcdp.planning.ways import all_done, planned
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import record_names

@@ -10,10 +10,10 @@ import numpy as np
 
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.planning.tape_words import how_to_ask
+from hpcdp.importance.plan import how_to_ask
+from hpcdp.importance.warnings import DRAWN, INFLATED, LEFT_OUT
 from hpcdp.report.exposed import pair_words
 from hpcdp.results.result import Result
-from hpcdp.results.tape_warnings import DRAWN, INFLATED, LEFT_OUT
 
 HEAD = ["ε", "δ̂", "± error", "up to the leftover ≥", "certified ≥", "approx ≤"]
 """Columns of a table by ε."""

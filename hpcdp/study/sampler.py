@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +34,6 @@ from hpcdp.study.databases import Input, frames_missing
 from hpcdp.study.distributions import Conditional
 from hpcdp.study.file import Study
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
-
-if TYPE_CHECKING:
-    from hpcdp.mechanisms.tape.generator import Tape
 
 Mechanism = CallableMechanism | ProgramMechanism | StoredSamples | PairDraws
 
@@ -158,30 +155,17 @@ class Sampler:
         tell_type("integers" if found.kind == "i" else found.name)
         return conform(outputs, schema)
 
-    def draw_tape(
-        self, database: Input, key: str, stage: str | None, chunk: int, size: int, schema: Schema | None, **how: Any
-    ) -> tuple[Outputs, Tape]:
-        """Outputs from a random tape (`hpcdp.mechanisms.tape.generator.Tape`, which says what `how` may be), and the tape.
-
-        By rows in one call, else in a call for each output.
-        """
-        from hpcdp.mechanisms.tape.generator import Tape
-        from hpcdp.mechanisms.tape.kept import LATE, Closed
-
-        tape, asked = Tape(sequence(self.seed, key, stage, chunk), size=size, **how), Closed.asked
+    def draw_noted(self, database: Input, size: int, schema: Schema | None, tape: Any) -> Outputs:
+        """Outputs whose noise comes from a random tape (`hpcdp.importance.generator.Tape`): in one call, or in a call each."""
+        if not tape.by_rows:
+            return canonicalise(self._one_by_one(database, size, tape), size, schema)
+        rng = tape.generator()
         try:
-            if not tape.by_rows:
-                return canonicalise(self._one_by_one(database, size, tape), size, schema), tape
-            rng = tape.generator()
-            try:
-                return canonicalise(self._outputs(database, size, rng), size, schema), tape
-            finally:
-                rng.close()
+            return canonicalise(self._outputs(database, size, rng), size, schema)
         finally:
-            if Closed.asked != asked:  # also where the mechanism caught that
-                raise MechanismError(LATE)
+            rng.close()
 
-    def _one_by_one(self, database: Input, size: int, tape: Tape) -> list[Any]:
+    def _one_by_one(self, database: Input, size: int, tape: Any) -> list[Any]:
         """Outputs each of a call of its own."""
         mechanism = self.mechanism
         if isinstance(database, Conditional) or not isinstance(mechanism, CallableMechanism):

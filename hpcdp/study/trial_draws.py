@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,11 @@ from hpcdp.mechanisms._program import ProgramMechanism
 from hpcdp.mechanisms.outputs import Outputs, Schema, schema_of, widest
 from hpcdp.mechanisms.pair_draws import PairDraws
 from hpcdp.mechanisms.stored import StoredSamples
-from hpcdp.mechanisms.tape.proposal import Proposal
 from hpcdp.study._timing import Timing, time_draws
 from hpcdp.study.databases import Input
 from hpcdp.study.distributions import Conditional
 from hpcdp.study.sampler import TRIAL_SIZE, Sampler
+from hpcdp.study.ways import WAYS
 
 _SECOND_SIZE = 1024
 _SEQUENCES = 4  # times as many outputs show whether sequences are of one length
@@ -37,7 +38,6 @@ _TRIAL_SECONDS = 1.0
 _TIMING_SECONDS = 3.0
 _WAITING = 2.0  # seconds after which a program's start is told of
 _REPEATS = 0.5  # more equal outputs within a call than between two, as a share, after which it is looked at closely
-_TAPE_SIZE, _ALONE_SIZE = 1 << 16, 256  # outputs of the largest timed call on a tape by rows, and one by one
 _CHANCE = 40.0  # −log of the chance below which equal outputs are no coincidence
 
 
@@ -155,7 +155,10 @@ def _try_out(
     for (one, database), found in zip(tried, schemas, strict=True):
         if found.kind != schema.kind == "bytes":
             one.trial(database, size, 0, schema)
-    timing = _time_tape(*tried[0], schema, size) if is_tape else _time(tried, size)
+    if is_tape:
+        timing = import_module(WAYS["tape"].planning).time_tape(*tried[0], schema, 0 if size == TRIAL_SIZE else size)
+    else:
+        timing = _time(tried, size)
     _refuse_slow_chunks(sampler, timing)
     extremes = (min(seen), max(seen)) if seen else None
     return Trial(schema, timing.per_call, timing.per_draw, _many_valued(timing.outputs), extremes)
@@ -298,32 +301,6 @@ def _time(tried: Sequence[tuple[Sampler, Input]], size: int) -> Timing:
             break
     calls, draws = (sum(each) / len(found) for each in zip(*((t.per_call, t.per_draw) for t in found), strict=True))
     return Timing(calls, draws, found[0].outputs)
-
-
-def _time_tape(sampler: Sampler, first: Input, schema: Schema, size: int) -> Timing:
-    """What plain draws on random tapes cost: by rows, and what a call for each costs besides; of calls alone, where rows fail."""
-    key, most = sampler.key(first), _TAPE_SIZE if size == TRIAL_SIZE else size
-    plain = {"proposal": Proposal.plain(), "is_plain": True}
-
-    def rows(size: int) -> Outputs:
-        outputs, tape = sampler.draw_tape(first, key, None, 2, size, schema, **plain, by_rows=True)
-        if tape.shared:
-            raise MechanismError("it draws what belongs to no output")
-        return outputs
-
-    def alone(size: int) -> Outputs:
-        return sampler.draw_tape(first, key, None, 2, size, schema, **plain, by_rows=False)[0]
-
-    alone(1)  # kernels are loaded at a first call
-    many = min(_ALONE_SIZE, most)
-    apart = time_draws(alone, many)
-    each = apart.per_draw + apart.per_call / many  # no call is for more than one
-    try:
-        rows(1)
-        found = time_draws(rows, most)
-    except MechanismError:
-        return Timing(0.0, each, apart.outputs)
-    return Timing(max(0.0, each - found.per_draw), found.per_draw, found.outputs)
 
 
 def _refuse_slow_chunks(sampler: Sampler, timing: Timing) -> None:

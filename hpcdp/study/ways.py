@@ -34,7 +34,14 @@ WAYS = {
         Way("literal", "hpcdp.planning.literal", "hpcdp.results.literal", "hpcdp.engine.literal", keeps=False),
         Way("histogram", "hpcdp.planning.histogram", "hpcdp.results.histogram", "hpcdp.engine.histogram", decides=True),
         Way("at_risk", "hpcdp.planning.at_risk", "hpcdp.results.at_risk", "hpcdp.engine.tasks"),  # it only draws
-        Way("tape", "hpcdp.planning.tape", "hpcdp.results.tape", "hpcdp.engine.tape", keeps=False, decides=True),
+        Way(
+            "tape",
+            "hpcdp.importance.plan",
+            "hpcdp.importance.result",
+            "hpcdp.importance.work",
+            keeps=False,
+            decides=True,
+        ),
         Way("pure", "hpcdp.planning.pure", "hpcdp.results.pure", "hpcdp.engine.pure", decides=True, beside="counted"),
     )
 }

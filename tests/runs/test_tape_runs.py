@@ -25,7 +25,7 @@ from hpcdp.engine.executors import Options
 from hpcdp.engine.failures import RunFailed, StudyRefuted
 from hpcdp.engine.progress import Silent
 from hpcdp.errors import StudyError
-from hpcdp.notions.tape import KEPT_BACK
+from hpcdp.importance.expected import KEPT_BACK
 from hpcdp.planning.index import first_of
 from hpcdp.study.file import Study
 from hpcdp.study.resolving import resolve
@@ -154,7 +154,7 @@ def test_a_test_of_less_than_a_chunk_leaves_no_plain_draws(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_equal_bytes_with_other_workers_and_spans(whole: Path, client, tmp_path: Path, monkeypatch) -> None:
     printed, all_chunks = show(whole / "s.zarr"), sum(chunks(whole / "s.zarr"))
-    monkeypatch.setattr("hpcdp.planning.tape.task_seconds", lambda *_: 0.0)
+    monkeypatch.setattr("hpcdp.importance.plan.task_seconds", lambda *_: 0.0)
     study = taped(tmp_path)
     for name, options in (("here", Options(workers=0)), ("there", Options(client=client()))):
         run_problem(*resolve(Study.from_toml(study)), tmp_path / name, options, Silent())
@@ -415,7 +415,7 @@ def test_a_call_that_draws_otherwise_than_trial_draws_is_refused(tmp_path: Path)
     call("run", study, "--store", store, "--workers", 0)
     for record in records(store, "tapes"):
         record.unlink()
-    (tmp_path / "patch").write_text("import hpcdp.engine.tape as t\nt._trial_layout = lambda *_: [('normal', 2)]\n")
+    (tmp_path / "patch").write_text("import hpcdp.importance.work as t\nt._trial_layout = lambda *_: [('normal', 2)]\n")
     done = call("resume", store, "--workers", 0, code=1)
     words = "the mechanism drew 1 normal for each output, and in trial draws 2 normal"
     assert "def alone(database, rng): return mechanism(database, 1, rng)[0]" in done.stderr

@@ -11,11 +11,11 @@ from results import changed
 from studies import make_study, run
 
 from benchmarks.tape_hidden import find
-from hpcdp.notions.tape import Direction, Taught, draws_for
-from hpcdp.planning.tape import Choice
+from hpcdp.importance.expected import Direction, Taught, draws_for
+from hpcdp.importance.plan import Choice
+from hpcdp.importance.warnings import fallen_words, unexplained_words
 from hpcdp.report.printed import text
 from hpcdp.results.result import Result
-from hpcdp.results.tape_warnings import fallen_words, unexplained_words
 from hpcdp.store.records import read_records
 from hpcdp.store.root import open_layout
 

@@ -23,11 +23,11 @@ import hpcdp
 from hpcdp.analytic import GaussianShift, NormalMixture
 from hpcdp.analytic.geometric import geometric_sum_pair
 from hpcdp.engine.context import Context
-from hpcdp.engine.tape import Judge, _chunks, _learn
 from hpcdp.errors import MechanismError
+from hpcdp.importance.plan import PARTS, Choice, DrawTape, stage_of
+from hpcdp.importance.work import Judge, _chunks, _learn
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.planning.index import Index, TapeSpan
-from hpcdp.planning.tape import PARTS, Choice, DrawTape, stage_of
 from hpcdp.results.assemble import assemble
 from hpcdp.store.layout import Layout
 from hpcdp.study.file import Study
@@ -200,7 +200,7 @@ class Learned:
         return found / (chunks // 2)
 
     def _of_chunk(self, side: int, chunk: int, epsilon: float) -> np.ndarray:
-        from hpcdp.engine.tape import _draw
+        from hpcdp.importance.work import _draw
 
         choice = self.choice
         how = {"proposal": self.test.proposals[side], "by_rows": choice.by_rows, "flat": choice.flat}

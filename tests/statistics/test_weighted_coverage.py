@@ -11,9 +11,9 @@ import pytest
 from scipy.special import ndtr
 from weighted_cells import one_cell
 
-from hpcdp.notions.stakes import choose_lower, choose_upper
-from hpcdp.notions.weighted import certify, leftover_limit, lower_mean, split_level, upper_mean
-from hpcdp.notions.weighted_sums import count_leftover, sum_lower, sum_upper
+from hpcdp.importance.bets import choose_lower, choose_upper
+from hpcdp.importance.bounds import certify, leftover_limit, lower_mean, split_level, upper_mean
+from hpcdp.importance.sums import count_leftover, sum_lower, sum_upper
 
 
 @dataclass

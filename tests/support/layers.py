@@ -24,6 +24,7 @@ FLOORS = (
     ("planning",),
     ("results",),
     ("engine",),
+    ("importance",),
     ("report",),
     ("__init__",),
     ("cli",),

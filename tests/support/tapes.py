@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.kinds import BINS, MOST_ORDERED, MOST_VALUES, PLAIN
-from hpcdp.mechanisms.tape.proposal import Proposal, join
+from hpcdp.importance.generator import Tape
+from hpcdp.importance.kinds import BINS, MOST_ORDERED, MOST_VALUES, PLAIN
+from hpcdp.importance.proposal import Proposal, join
 
 Floats = NDArray[np.float64]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hpcdp.notions.weighted_sums import Cells
+from hpcdp.importance.sums import Cells
 
 
 def cells(least, rates, cutoffs):

@@ -11,7 +11,7 @@ import pytest
 from hpcdp.engine import progress
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.stopping import Stop
-from hpcdp.planning.tape import LearnTape
+from hpcdp.importance.plan import LearnTape
 from hpcdp.planning.task import Task
 
 DEAR_FIRST = [35.0 + step for step in range(40)]  # a step a second, once kernels were compiled

@@ -12,10 +12,10 @@ import pytest
 from scipy.optimize import minimize_scalar
 from weighted_cells import cells, one_cell
 
-from hpcdp.notions import _weighted_kernels as kernels
-from hpcdp.notions.stakes import choose_lower, choose_upper, expected_lower, expected_upper
-from hpcdp.notions.weighted import certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
-from hpcdp.notions.weighted_sums import add_sums, count_leftover, estimate_mean, spread, sum_lower, sum_upper
+from hpcdp.importance import _bet_kernels as kernels
+from hpcdp.importance.bets import choose_lower, choose_upper, expected_lower, expected_upper
+from hpcdp.importance.bounds import certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
+from hpcdp.importance.sums import add_sums, count_leftover, estimate_mean, spread, sum_lower, sum_upper
 
 SCALE = 2**40
 

@@ -49,7 +49,7 @@ LATE = {
     "hpcdp.mechanisms.outputs": "numba",
     "hpcdp.mechanisms.sparse_vector": "numba",
     "hpcdp.notions.bounds": "numba",
-    "hpcdp.planning.tape_words": "numba",
+    "hpcdp.importance.plan": "numba",
     "hpcdp.report.done": "numba",
     "hpcdp.study.sampler": "numba",
 }

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from scipy import stats
 from tapes import by_rows, check_mean, one_by_one
 
-from hpcdp.losses.tape.chains import Near, is_chain, is_score
-from hpcdp.losses.tape.curve import weighted_sums
-from hpcdp.losses.tape.elite import Elite, log_ratios
-from hpcdp.losses.tape.fit import fit
-from hpcdp.losses.tape.pool import Pool
-from hpcdp.mechanisms.tape import _chain_kernels as chain
-from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.kinds import PLAIN
-from hpcdp.mechanisms.tape.proposal import Proposal, join
+from hpcdp.importance import _chain_kernels as chain
+from hpcdp.importance.chains import Near, is_chain, is_score
+from hpcdp.importance.curve import weighted_sums
+from hpcdp.importance.elite import Elite, log_ratios
+from hpcdp.importance.fit import fit
+from hpcdp.importance.generator import Tape
+from hpcdp.importance.kinds import PLAIN
+from hpcdp.importance.pool import Pool
+from hpcdp.importance.proposal import Proposal, join
 
 Floats = NDArray[np.float64]
 

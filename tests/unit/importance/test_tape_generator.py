@@ -28,10 +28,10 @@ from tapes import (
 )
 
 from hpcdp.errors import MechanismError
-from hpcdp.mechanisms.tape import kept
-from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.kinds import BINS, PLAIN
-from hpcdp.mechanisms.tape.proposal import Proposal, join
+from hpcdp.importance import kept
+from hpcdp.importance.generator import Tape
+from hpcdp.importance.kinds import BINS, PLAIN
+from hpcdp.importance.proposal import Proposal, join
 
 Floats = NDArray[np.float64]
 SLOW = ("f", "beta", "student", "negative binomial", "chisquare", "gamma")

@@ -15,16 +15,16 @@ from scipy import stats
 import hpcdp
 from benchmarks import tape as bench
 from hpcdp import Study
-from hpcdp.losses.tape.chains import is_score
-from hpcdp.losses.tape.elite import Elite
-from hpcdp.losses.tape.fit import fit
-from hpcdp.losses.tape.levels import learn
-from hpcdp.losses.tape.pool import Pool
-from hpcdp.losses.tape.shares import Side, best_shares
-from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.kinds import is_chained
-from hpcdp.mechanisms.tape.proposal import Proposal
-from hpcdp.notions.tape import Direction, Taught, draws_for
+from hpcdp.importance.chains import is_score
+from hpcdp.importance.elite import Elite
+from hpcdp.importance.expected import Direction, Taught, draws_for
+from hpcdp.importance.fit import fit
+from hpcdp.importance.generator import Tape
+from hpcdp.importance.kinds import is_chained
+from hpcdp.importance.levels import learn
+from hpcdp.importance.pool import Pool
+from hpcdp.importance.proposal import Proposal
+from hpcdp.importance.shares import Side, best_shares
 
 Floats = NDArray[np.float64]
 

@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 from tapes import proposal
 
-from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.kinds import BINS, PLAIN
-from hpcdp.mechanisms.tape.proposal import Proposal, join
-from hpcdp.results.tape import _whole
+from hpcdp.importance.generator import Tape
+from hpcdp.importance.kinds import BINS, PLAIN
+from hpcdp.importance.proposal import Proposal, join
+from hpcdp.importance.result import _whole
 
 Floats = NDArray[np.float64]
 

@@ -18,12 +18,12 @@ from scipy import stats
 from some_slow import some_slow
 
 from hpcdp.errors import MechanismError
+from hpcdp.importance.generator import Tape, draw_tape
+from hpcdp.importance.kinds import PLAIN
+from hpcdp.importance.ownership import Ownership, find_rows
+from hpcdp.importance.proposal import Proposal, join
 from hpcdp.mechanisms._callable import CallableMechanism
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.kinds import PLAIN
-from hpcdp.mechanisms.tape.ownership import Ownership, find_rows
-from hpcdp.mechanisms.tape.proposal import Proposal, join
 from hpcdp.study.sampler import Sampler
 
 Floats = NDArray[np.float64]
@@ -45,7 +45,7 @@ def trial_of(function: Callable[..., Any], vectorised: bool = True, sizes: list[
         how.setdefault("proposal", Proposal.plain())
         if sizes is not None:
             sizes.append(size)
-        return own.draw_tape(NOTHING, LAW, None, seed, size, None, **how)
+        return draw_tape(own, NOTHING, LAW, None, seed, size, None, **how)
 
     return trial
 
@@ -62,8 +62,17 @@ def tilted() -> Proposal:
 def check_weights(function: Callable[..., Any], found: Ownership, law: Any, vectorised: bool = True) -> None:
     """E w = 1 and E w·1{output ≤ x} = P(output ≤ x), within 4 standard errors, drawn as was found."""
     size = 40_000 if found.by_rows else 4_000
-    outputs, tape = sampler(function, vectorised).draw_tape(
-        NOTHING, LAW, "test", 3, size, None, proposal=tilted(), by_rows=found.by_rows, flat=found.flat
+    outputs, tape = draw_tape(
+        sampler(function, vectorised),
+        NOTHING,
+        LAW,
+        "test",
+        3,
+        size,
+        None,
+        proposal=tilted(),
+        by_rows=found.by_rows,
+        flat=found.flat,
     )
     assert not tape.shared
     weights = np.exp(tape.log_weights(np.arange(size))[0])
@@ -230,8 +239,8 @@ def test_what_is_drawn_one_by_one_is_weighed_right(name: str) -> None:
 
 
 def test_an_array_that_is_filled_again_is_copied() -> None:
-    outputs, tape = sampler(reuses_its_array).draw_tape(
-        NOTHING, LAW, "test", 3, 50, None, proposal=Proposal.plain(), by_rows=False
+    outputs, tape = draw_tape(
+        sampler(reuses_its_array), NOTHING, LAW, "test", 3, 50, None, proposal=Proposal.plain(), by_rows=False
     )
     assert np.array_equal(outputs, tape.entries()[0].values)
 
@@ -398,9 +407,9 @@ def test_a_generator_of_an_earlier_call_is_refused(by_rows: bool) -> None:
     own = sampler(keeping(fails_at_first))
     how: dict[str, Any] = {"proposal": tilted(), "by_rows": by_rows}
     with pytest.raises(MechanismError, match="not now"):
-        own.draw_tape(NOTHING, LAW, "test", 0, 40, None, **how)
+        draw_tape(own, NOTHING, LAW, "test", 0, 40, None, **how)
     with pytest.raises(MechanismError, match="rng of an earlier output"):
-        own.draw_tape(NOTHING, LAW, "test", 1, 40, None, **how)
+        draw_tape(own, NOTHING, LAW, "test", 1, 40, None, **how)
 
 
 @pytest.mark.parametrize(("vectorised", "by_rows"), [(True, True), (True, False), (False, False)])
@@ -409,7 +418,7 @@ def test_mechanisms_that_return_generators_are_refused_or_spelt_and_no_crash(vec
         return (rng.normal() for _ in range(size))
 
     with pytest.raises(MechanismError, match=r"generator|shape \(\)"):
-        sampler(lazy, vectorised).draw_tape(NOTHING, LAW, "test", 0, 5, None, proposal=tilted(), by_rows=by_rows)
+        draw_tape(sampler(lazy, vectorised), NOTHING, LAW, "test", 0, 5, None, proposal=tilted(), by_rows=by_rows)
 
 
 def alone(_: Any, rng: Any) -> Any:
@@ -500,7 +509,7 @@ def by_place(_: Any, size: int, rng: Any) -> Any:
 def test_a_place_among_the_outputs_tells_no_component() -> None:
     """The mean over rows is that of all laws, whose components would else be those of one law alone."""
     size = 40_000
-    outputs, tape = sampler(by_place).draw_tape(NOTHING, LAW, "test", 3, size, None, proposal=tilted(), by_rows=True)
+    outputs, tape = draw_tape(sampler(by_place), NOTHING, LAW, "test", 3, size, None, proposal=tilted(), by_rows=True)
     logs, _ = tape.log_weights(np.arange(size))
     found = np.exp(logs) * (outputs > 6.0)
     exact = 0.9 * stats.norm.sf(6.0) + 0.1 * 0.5

@@ -1,4 +1,4 @@
-"""Sums over weighted draws, chunk by chunk, that the bounds of `hpcdp.notions.weighted` need: exact whole numbers of 2^-40.
+"""Sums over weighted draws, chunk by chunk, that the bounds of `hpcdp.importance.bounds` need: exact whole numbers of 2^-40.
 
 Whole numbers add up exactly, in any order and however chunks are cut. Each logarithm is rounded to the side on which the bound
 holds, and so are doubts about a weight: a computed log w is given with the most that it may be off. Where w may be on either
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import refusal
-from hpcdp.notions import _weighted_kernels as kernels
-from hpcdp.notions.weighted import LARGEST_SHARE
+from hpcdp.importance import _bet_kernels as kernels
+from hpcdp.importance.bounds import LARGEST_SHARE
 
 __all__ = ["Cells", "Sums", "Totals", "add_sums", "count_leftover", "estimate_mean", "sum_lower", "sum_upper"]
 

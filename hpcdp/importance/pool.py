@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.importance._tape_kernels import mix_log_weights
+from hpcdp.importance.chains import is_chain
+from hpcdp.importance.curve import fit_weighted, weighted_sums
+from hpcdp.importance.elite import Component, Elite, log_ratios
+from hpcdp.importance.generator import Tape
 from hpcdp.losses.line.cells import LineCells
-from hpcdp.losses.tape.chains import is_chain
-from hpcdp.losses.tape.curve import fit_weighted, weighted_sums
-from hpcdp.losses.tape.elite import Component, Elite, log_ratios
-from hpcdp.mechanisms.tape._tape_kernels import mix_log_weights
-from hpcdp.mechanisms.tape.generator import Tape
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from hpcdp._base.kernels import kernel
+from hpcdp.importance.bounds import UNIT
 from hpcdp.mechanisms._stream_kernels import _as_float, _minus_log
-from hpcdp.notions.weighted import UNIT
 
 _jit: Any = kernel(error_model="numpy")
 

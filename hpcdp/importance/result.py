@@ -13,13 +13,13 @@ from scipy.special import ndtri
 
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StoreError
+from hpcdp.importance.bounds import UNIT, certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
+from hpcdp.importance.plan import Choice, known_choice, spans_of, stage_of, tested_pairs
+from hpcdp.importance.sums import Sums, add_sums, estimate_mean, spread
+from hpcdp.importance.warnings import DRAWN, INFLATED, LEARNED, LEFT_OUT, fallen_words, unexplained_words
 from hpcdp.notions.resolution import Entries
-from hpcdp.notions.weighted import UNIT, certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
-from hpcdp.notions.weighted_sums import Sums, add_sums, estimate_mean, spread
 from hpcdp.planning.index import Index, TapeSpan, first_of
-from hpcdp.planning.tape import Choice, known_choice, spans_of, stage_of, tested_pairs
 from hpcdp.results.cells import CELL, maximum_of
-from hpcdp.results.tape_warnings import DRAWN, INFLATED, LEARNED, LEFT_OUT, fallen_words, unexplained_words
 from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records, fewest
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate

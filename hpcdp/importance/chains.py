@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.tape.elite import Component, Elite
-from hpcdp.mechanisms.tape import _chain_kernels as chain
-from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.kinds import CHAINED, PLAIN, Entry, is_chained
+from hpcdp.importance import _chain_kernels as chain
+from hpcdp.importance.elite import Component, Elite
+from hpcdp.importance.generator import Tape
+from hpcdp.importance.kinds import CHAINED, PLAIN, Entry, is_chained
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.errors import MechanismError
+from hpcdp.importance import _tape_kernels as kernels
+from hpcdp.importance.blocks import CODES, Blocks, Memory
+from hpcdp.importance.kinds import Entry, whole
+from hpcdp.importance.proposal import Proposal
 from hpcdp.mechanisms.streams import Bits, Floats, Stream
-from hpcdp.mechanisms.tape import _tape_kernels as kernels
-from hpcdp.mechanisms.tape.blocks import CODES, Blocks, Memory
-from hpcdp.mechanisms.tape.kinds import Entry, whole
-from hpcdp.mechanisms.tape.proposal import Proposal
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -63,7 +63,7 @@ LATE = (
 class Kept(Stream):
     """A `Stream` that gives entries of the kinds of `kinds` to outputs, from a proposal, and keeps what each got.
 
-    `hpcdp.mechanisms.tape.drawing.Drawing` makes of them what is asked for.
+    `hpcdp.importance.drawing.Drawing` makes of them what is asked for.
     """
 
     def __init__(

@@ -7,6 +7,7 @@ from typing import Any
 
 from hpcdp._base.node import NodeExecutor, ProcessDied
 from hpcdp.errors import HpcdpError, MechanismError
+from hpcdp.importance.generator import draw_tape
 from hpcdp.mechanisms.code_digest import modules_of
 from hpcdp.mechanisms.functions import pickled
 from hpcdp.store.arrays import fingerprint
@@ -17,7 +18,7 @@ def fresh_prints(sampler: Sampler, is_given: bool, chunks: list[int], *given: An
     """Fingerprints of these chunks as a fresh process draws them; None of a function that cannot be sent to one.
 
     is_given: whether the function was given as an object; its modules go as they are here, as to other processes. given, how: of
-    `Sampler.draw_tape`. MechanismError where the mechanism fails there, or where there is no such process to be had.
+    `draw_tape`. MechanismError where the mechanism fails there, or where there is no such process to be had.
     """
     function: Any = getattr(sampler.mechanism, "function", None)
     try:
@@ -37,4 +38,4 @@ def fresh_prints(sampler: Sampler, is_given: bool, chunks: list[int], *given: An
 
 def _drawn(sampler: Sampler, chunks: list[int], given: tuple[Any, ...], how: dict[str, Any]) -> list[str]:
     database, law, part, size, schema = given
-    return [fingerprint(sampler.draw_tape(database, law, part, chunk, size, schema, **how)[0]) for chunk in chunks]
+    return [fingerprint(draw_tape(sampler, database, law, part, chunk, size, schema, **how)[0]) for chunk in chunks]

@@ -9,10 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from hpcdp.errors import MechanismError
+from hpcdp.importance.drawing import Drawing
+from hpcdp.importance.kept import LATE, Closed
+from hpcdp.importance.kinds import MOST_ORDERED, MOST_VALUES, draw_choices
+from hpcdp.keys import sequence
 from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, NORMAL, UNIFORM
+from hpcdp.mechanisms.outputs import Outputs, Schema
 from hpcdp.mechanisms.streams import Floats, Stream, _shape, broadcast_shape
-from hpcdp.mechanisms.tape.drawing import Drawing
-from hpcdp.mechanisms.tape.kinds import MOST_ORDERED, MOST_VALUES, draw_choices
+from hpcdp.study.databases import Input
+from hpcdp.study.sampler import Sampler
 
 _MOST_SPAN = 1 << 21  # integers that are as likely as one another within 2⁻³², if made of a uniform
 _LARGEST = float(1 << 62)
@@ -417,3 +423,22 @@ def _own(out: Any, source: Any, tape: Any) -> Any:
 def _shown(found: Any, size: Any) -> Any:
     """As NumPy returns it: a number where one was asked for."""
     return found if np.ndim(found) or size is not None else found.item()
+
+
+def draw_tape(
+    sampler: Sampler,
+    database: Input,
+    key: str,
+    stage: str | None,
+    chunk: int,
+    size: int,
+    schema: Schema | None,
+    **how: Any,
+) -> tuple[Outputs, Tape]:
+    """Outputs of a sampler from a random tape, and the tape; how: as of `Tape`. By rows in one call, else in a call each."""
+    tape, asked = Tape(sequence(sampler.seed, key, stage, chunk), size=size, **how), Closed.asked
+    try:
+        return sampler.draw_noted(database, size, schema, tape), tape
+    finally:
+        if Closed.asked != asked:  # also where the mechanism caught that
+            raise MechanismError(LATE)

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.importance.chains import can_chain, is_score
+from hpcdp.importance.fit import fit, wild
+from hpcdp.importance.generator import Tape
+from hpcdp.importance.kinds import PLAIN
+from hpcdp.importance.mixtures import MOST_TOLD, Aims, mixtures_of, side_of
+from hpcdp.importance.pool import Above, Pool, estimate
+from hpcdp.importance.proposal import Proposal, join
 from hpcdp.losses.line.cells import LineCells
-from hpcdp.losses.tape.chains import can_chain, is_score
-from hpcdp.losses.tape.fit import fit, wild
-from hpcdp.losses.tape.mixtures import MOST_TOLD, Aims, mixtures_of, side_of
-from hpcdp.losses.tape.pool import Above, Pool, estimate
-from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.kinds import PLAIN
-from hpcdp.mechanisms.tape.proposal import Proposal, join
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

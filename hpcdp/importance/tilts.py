@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.tape.elite import Component, Place
-from hpcdp.mechanisms.tape.kinds import BINS, MOST_VALUES, PLAIN
+from hpcdp.importance.elite import Component, Place
+from hpcdp.importance.kinds import BINS, MOST_VALUES, PLAIN
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

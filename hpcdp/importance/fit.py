@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.tape.chains import Near, chained
-from hpcdp.losses.tape.elite import Component, Elite, Place, find_places, log_ratios
-from hpcdp.losses.tape.tilts import STEP, fit_product
-from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.kinds import BINS, PLAIN
+from hpcdp.importance.chains import Near, chained
+from hpcdp.importance.elite import Component, Elite, Place, find_places, log_ratios
+from hpcdp.importance.generator import Tape
+from hpcdp.importance.kinds import BINS, PLAIN
+from hpcdp.importance.tilts import STEP, fit_product
 
 Floats = NDArray[np.float64]
 

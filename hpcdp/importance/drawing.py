@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from hpcdp.importance import _tape_kernels as kernels
+from hpcdp.importance.blocks import CODES, NAMES, draw_based
+from hpcdp.importance.kept import Ints, Kept
+from hpcdp.importance.kinds import draw_choices, draw_order
 from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, UNIFORM
 from hpcdp.mechanisms.streams import Floats, Stream, _shape, broadcast_shape
-from hpcdp.mechanisms.tape import _tape_kernels as kernels
-from hpcdp.mechanisms.tape.blocks import CODES, NAMES, draw_based
-from hpcdp.mechanisms.tape.kept import Ints, Kept
-from hpcdp.mechanisms.tape.kinds import draw_choices, draw_order
 
 
 class Drawing(Kept):
     """A `Stream` that draws variates of the kinds of `kinds` from a proposal.
 
-    See `hpcdp.mechanisms.tape.generator.Tape`, which adds the methods of NumPy.
+    See `hpcdp.importance.generator.Tape`, which adds the methods of NumPy.
     """
 
     def _standards(self, kind: str, shape: tuple[int, ...], scale: Any = 1.0, loc: Any = 0.0) -> Floats:

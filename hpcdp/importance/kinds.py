@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.importance import _chain_kernels as chains
+from hpcdp.importance import _tape_kernels as kernels
 from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, LAPLACE, NORMAL
-from hpcdp.mechanisms.tape import _chain_kernels as chains
-from hpcdp.mechanisms.tape import _tape_kernels as kernels
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

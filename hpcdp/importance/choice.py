@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.losses.tape.curve import delta_by_loss
-from hpcdp.losses.tape.levels import Learned
-from hpcdp.losses.tape.shares import least_counted
-from hpcdp.mechanisms.tape.ownership import Ownership
-from hpcdp.mechanisms.tape.proposal import Proposal
+from hpcdp.importance.bounds import split_level
+from hpcdp.importance.curve import delta_by_loss
+from hpcdp.importance.expected import LOOK, DeclaredDirection, Direction, Taught, draws_for, leftover_for
+from hpcdp.importance.levels import Learned
+from hpcdp.importance.ownership import Ownership
+from hpcdp.importance.plan import CHUNK, FEW, PLAIN, WEIGHING, Bets, Choice
+from hpcdp.importance.proposal import Proposal
+from hpcdp.importance.shares import least_counted
 from hpcdp.notions.levels import share_level
-from hpcdp.notions.tape import LOOK, DeclaredDirection, Direction, Taught, draws_for, leftover_for
-from hpcdp.notions.weighted import split_level
 from hpcdp.planning.index import first_of
-from hpcdp.planning.tape import CHUNK, FEW, PLAIN, WEIGHING, Bets, Choice
 from hpcdp.study.problem import Problem
 
 Floats = NDArray[np.float64]

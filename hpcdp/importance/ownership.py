@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.errors import MechanismError
+from hpcdp.importance.generator import Tape
+from hpcdp.importance.kinds import BINS, PLAIN
+from hpcdp.importance.proposal import Proposal
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.kinds import BINS, PLAIN
-from hpcdp.mechanisms.tape.proposal import Proposal
 
 Floats = NDArray[np.float64]
 Trial = Callable[..., tuple[Outputs, Tape]]

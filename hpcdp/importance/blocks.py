@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.importance import _chain_kernels as chains
+from hpcdp.importance import _tape_kernels as kernels
+from hpcdp.importance.kinds import PLAIN, draw_choices, draw_order, is_chained
+from hpcdp.importance.proposal import Proposal
 from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, LAPLACE, NORMAL, UNIFORM
 from hpcdp.mechanisms.streams import Bits, Floats
-from hpcdp.mechanisms.tape import _chain_kernels as chains
-from hpcdp.mechanisms.tape import _tape_kernels as kernels
-from hpcdp.mechanisms.tape.kinds import PLAIN, draw_choices, draw_order, is_chained
-from hpcdp.mechanisms.tape.proposal import Proposal
 
 Ints = NDArray[np.int64]
 

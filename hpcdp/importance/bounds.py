@@ -8,7 +8,7 @@ mixture of all strata by their sizes. For a set S and a cut-off M that were fixe
 The means are bounded by fixed bets (`lower_mean`, `upper_mean`), what is beyond the cut-off, the leftover, by plain draws
 (`leftover_limit`). All are finite-sample; strata may have different laws. docs/mathematics-draws.md, "Bounds from weighted
 draws", has the proofs. The bets: Waudby-Smith and Ramdas (2024), with rates that do not change. Rates λ and κ are per unit of
-weight, and come from training draws (`hpcdp.notions.stakes`), the sums of logarithms from `hpcdp.notions.weighted_sums`.
+weight, and come from training draws (`hpcdp.importance.bets`), the sums of logarithms from `hpcdp.importance.sums`.
 """
 
 from __future__ import annotations

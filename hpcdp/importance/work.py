@@ -13,26 +13,27 @@ from numpy.typing import NDArray
 
 from hpcdp._base.doing import drawing
 from hpcdp._base.raised import readable
-from hpcdp.engine._tape_choice import aims_of, asked_of, bounded_of, choose, directions_of, main_of, rest_of
 from hpcdp.engine.context import ChunkError, Context
-from hpcdp.engine.fresh import fresh_prints
 from hpcdp.engine.outcomes import Failure, Found, NewFile, Report
 from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
+from hpcdp.importance._class_kernels import find_inside
+from hpcdp.importance.choice import aims_of, asked_of, bounded_of, choose, directions_of, main_of, rest_of
+from hpcdp.importance.fresh import fresh_prints
+from hpcdp.importance.generator import Tape
+from hpcdp.importance.generator import draw_tape as noted
+from hpcdp.importance.levels import learn
+from hpcdp.importance.ownership import NOT_OWN, ONE, OUTPUTS, find_rows, keeps_rows
+from hpcdp.importance.plan import CHUNK, FEW, LOOKED, Choice, DrawTape, LearnTape, few_of, last_of, stage_of
+from hpcdp.importance.proposal import Proposal
+from hpcdp.importance.sums import Cells, count_leftover, spread, sum_lower, sum_upper
 from hpcdp.losses import kind_of, make_loss
 from hpcdp.losses.auto._vectors import projecting_loss
 from hpcdp.losses.line.lookup import Lookup
 from hpcdp.losses.line.projected import Projection, projection_state, restore_projection
 from hpcdp.losses.protocol import Side
-from hpcdp.losses.tape._class_kernels import find_inside
-from hpcdp.losses.tape.levels import learn
 from hpcdp.mechanisms.functions import held
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.ownership import NOT_OWN, ONE, OUTPUTS, find_rows, keeps_rows
-from hpcdp.mechanisms.tape.proposal import Proposal
-from hpcdp.notions.weighted_sums import Cells, count_leftover, spread, sum_lower, sum_upper
-from hpcdp.planning.tape import CHUNK, FEW, LOOKED, Choice, DrawTape, LearnTape, few_of, last_of, stage_of
 from hpcdp.planning.task import Work
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.states import digest_of, read_state
@@ -87,7 +88,7 @@ def _draw(context: Context, law: str, stage: str, chunk: int, size: int, **how: 
 
     try:
         with drawing(where):
-            return problem.sampler.draw_tape(problem.laws[law], law, stage, chunk, size, problem.schema, **how)
+            return noted(problem.sampler, problem.laws[law], law, stage, chunk, size, problem.schema, **how)
     except MechanismError as error:
         raise ChunkError(where(), f"{readable(str(error))}{_AGAIN}") from error
 
@@ -164,8 +165,8 @@ def _trial(context: Context, law: str, size: int, seed: int, **how: Any) -> tupl
     if exchanged is not None:
         how["exchanged"] = exchanged[0], np.random.SeedSequence([context.problem.sampler.seed, exchanged[1]])
     how.setdefault("proposal", Proposal.plain())
-    return context.problem.sampler.draw_tape(
-        context.problem.laws[law], law, None, seed, size, context.problem.schema, **how
+    return noted(
+        context.problem.sampler, context.problem.laws[law], law, None, seed, size, context.problem.schema, **how
     )
 
 

@@ -9,12 +9,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.tape.chains import Near, can_chain, is_chain
-from hpcdp.losses.tape.curve import delta_by_loss
-from hpcdp.losses.tape.elite import Component, log_ratios
-from hpcdp.losses.tape.fit import count_modes, fit
-from hpcdp.losses.tape.pool import FEWEST, Above, Pool
-from hpcdp.losses.tape.shares import Side, best_shares
+from hpcdp.importance.chains import Near, can_chain, is_chain
+from hpcdp.importance.curve import delta_by_loss
+from hpcdp.importance.elite import Component, log_ratios
+from hpcdp.importance.fit import count_modes, fit
+from hpcdp.importance.pool import FEWEST, Above, Pool
+from hpcdp.importance.shares import Side, best_shares
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.notions.stakes import choose_lower, choose_upper
-from hpcdp.notions.weighted import leftover_draws, split_level
+from hpcdp.importance.bets import choose_lower, choose_upper
+from hpcdp.importance.bounds import leftover_draws, split_level
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.mechanisms.tape.generator import Tape
-from hpcdp.mechanisms.tape.kinds import PLAIN, Entry, whole
-from hpcdp.mechanisms.tape.proposal import join
+from hpcdp.importance.generator import Tape
+from hpcdp.importance.kinds import PLAIN, Entry, whole
+from hpcdp.importance.proposal import join
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import integer, open_unit, positive, refusal
-from hpcdp.notions._weighted_kernels import mean_terms
-from hpcdp.notions.weighted import LARGEST_SHARE
+from hpcdp.importance._bet_kernels import mean_terms
+from hpcdp.importance.bounds import LARGEST_SHARE
 
 __all__ = ["Bet", "choose_lower", "choose_upper", "expected_lower", "expected_upper"]
 

@@ -1,1 +1,0 @@
-"""What random tapes teach: proposals, and L̂ where they lead."""
