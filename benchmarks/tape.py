@@ -304,7 +304,7 @@ def forecast(name: str, delta: float, learned: bool = True, seed: int = SEED) ->
 
     Prints the line, and what the plan says; returns figures. Without `learned` nothing is drawn.
     """
-    from hpcdp.importance.expected import KEPT_BACK
+    from hpcdp.importance.training import KEPT_BACK
     from hpcdp.planning.summary import plan
 
     case = CASES[name]

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.importance.bounds import split_level
 from hpcdp.importance.curve import delta_by_loss
-from hpcdp.importance.expected import LOOK, DeclaredDirection, Direction, Taught, draws_for, leftover_for
 from hpcdp.importance.levels import Learned
 from hpcdp.importance.ownership import Ownership
 from hpcdp.importance.plan import CHUNK, FEW, PLAIN, WEIGHING, Bets, Choice
 from hpcdp.importance.proposal import Proposal
 from hpcdp.importance.shares import least_counted
+from hpcdp.importance.training import LOOK, Direction, Taught, draws_for, leftover_for
 from hpcdp.notions.levels import share_level
 from hpcdp.planning.index import first_of
 from hpcdp.study.problem import Problem
@@ -219,9 +219,10 @@ def directions_of(learned: Learned, classes: Ints, epsilons: Floats) -> list[Dir
 def _declared(direction: Direction, inside: Bools) -> Direction:
     """The forward direction with its sets within what is declared to be impossible for D′."""
     p, q = direction.p, direction.q
-    return DeclaredDirection(
+    return Direction(
         replace(p, classes=np.where(inside, p.classes, 0)),
         replace(q, classes=np.zeros_like(q.classes)),
         direction.epsilons,
         direction.by_loss,
+        is_declared=True,
     )

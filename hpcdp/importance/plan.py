@@ -73,7 +73,7 @@ class Choice:
     a certificate keeps most of δ, of each direction. looked: outputs of each law that were seen to depend on their own entries
     of the tape alone, before any were counted. declared: whether forward sets are counted only where the study declares that
     D′ has no output, so that P alone is bounded. state: digest of the learned arrays. unexplained: by direction what
-    `hpcdp.importance.expected.Direction.unexplained` says, as (column, draws, worth).
+    `hpcdp.importance.training.Direction.unexplained` says, as (column, draws, worth).
     """
 
     by_rows: bool
@@ -435,7 +435,7 @@ def _before(problem: Problem, costs: Costs, workers: int, pairs: int) -> Words:
 
 def _certificate(problem: Problem, costs: Costs, workers: int, pairs: int) -> str:
     """What a certificate of the target takes, as far as it and a claim tell. Heuristic: δ is taken to be so."""
-    from hpcdp.importance.expected import KEPT_BACK, LOOK
+    from hpcdp.importance.training import KEPT_BACK, LOOK
 
     e = problem.study.estimate
     aim, unasked = _aim(problem), ""

@@ -13,9 +13,16 @@ from scipy.special import ndtri
 
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StoreError
-from hpcdp.importance.bounds import UNIT, certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
+from hpcdp.importance.bounds import (
+    UNIT,
+    certify,
+    leftover_draws,
+    leftover_limit,
+    lower_mean,
+    split_level,
+    upper_mean,
+)
 from hpcdp.importance.plan import Choice, known_choice, spans_of, stage_of, tested_pairs
-from hpcdp.importance.sums import Sums, add_sums, estimate_mean, spread
 from hpcdp.importance.warnings import DRAWN, INFLATED, LEARNED, LEFT_OUT, fallen_words, unexplained_words
 from hpcdp.notions.resolution import Entries
 from hpcdp.planning.index import Index, TapeSpan, first_of
@@ -107,10 +114,7 @@ class Tape(Derived):
     def told(self, arrays: Arrays, place: Place) -> dict[str, Any]:
         logs = _whole(arrays["logs"][1][place])
         leftover = {name: arrays[f"leftover_{name}"][1][place].item() for name in ("draws", "hits", "limit")}
-        sums = {
-            name: arrays[name][1][place].tolist() if name in arrays else None  # older results have no spreads
-            for name in ("weights", "squares", "spreads")
-        }
+        sums = {name: arrays[name][1][place].tolist() for name in ("weights", "squares", "spreads")}
         return {
             "lower_up_to_leftover": float(arrays["lower_up_to_leftover"][1][place]),
             "leftover": leftover,
@@ -251,43 +255,30 @@ def _chunks(problem: Problem, index: Index, number: int, choice: Choice, side: i
     return [chunk for span in spans for chunk in span.found]
 
 
-def _spreads(chunk: dict[str, Any], direction: int, draws: int) -> Floats:
-    """Of a chunk, which a record of an earlier version tells as if all its draws were one stratum."""
-    if "spreads" in chunk:
-        return np.asarray(chunk["spreads"][direction])
-    weights, squares = (np.asarray([chunk[name][direction]]) for name in ("weights", "squares"))
-    return spread(weights, squares, [draws])
-
-
 def _direction(
     problem: Problem, index: Index, number: int, choice: Choice, direction: int, epsilons: Floats, level: Floats
 ) -> dict[str, Any]:
     """All of one direction's cells, by name, each (epsilons,)."""
     c = np.exp(epsilons)
-    totals = [
-        add_sums(
-            Sums(
-                np.asarray(chunk["logs"][direction], np.int64),
-                np.asarray(chunk["weights"][direction]),
-                np.asarray(chunk["squares"][direction]),
-                choice.chunk,
-                _spreads(chunk, direction, choice.chunk),
+    logs = list[list[int]]()
+    sums: dict[str, list[Floats]] = {"weights": [], "squares": [], "spreads": []}
+    for side in (direction, 1 - direction):
+        chunks = _chunks(problem, index, number, choice, side)
+        logs.append([sum(column) for column in zip(*(chunk["logs"][direction] for chunk in chunks), strict=True)])
+        for name, found in sums.items():
+            found.append(
+                np.array([math.fsum(part) for part in zip(*(c[name][direction] for c in chunks), strict=True)])
             )
-            for chunk in _chunks(problem, index, number, choice, side)
-        )
-        for side in (direction, 1 - direction)
-    ]
-    (p, p_error), (q, q_error) = (estimate_mean(total) for total in totals)
-    found: dict[str, Any] = {
+    (p, q), (p_error, q_error) = (
+        [part / choice.draws for part in parts] for parts in (sums["weights"], map(np.sqrt, sums["spreads"]))
+    )
+    told: dict[str, Any] = {
         "delta": np.maximum(0.0, p - c * q),
         "standard_error": np.sqrt(p_error**2 + (c * q_error) ** 2),
-        "weights": np.stack([total.weights for total in totals], axis=1),
-        "squares": np.stack([total.squares for total in totals], axis=1),
-        "spreads": np.stack([total.spreads for total in totals], axis=1),
+        **{name: np.stack(found, axis=1) for name, found in sums.items()},
         "draws": choice.draws,
     }
-    logs = [list(total.logs) for total in totals]
-    return found | _certified(problem, index, number, choice, direction, epsilons, level, logs)
+    return told | _certified(problem, index, number, choice, direction, epsilons, level, logs)
 
 
 def _certified(

@@ -1,198 +1,199 @@
 """Sums over weighted draws, chunk by chunk, that the bounds of `hpcdp.importance.bounds` need: exact whole numbers of 2^-40.
 
-Whole numbers add up exactly, in any order and however chunks are cut. Each logarithm is rounded to the side on which the bound
-holds, and so are doubts about a weight: a computed log w is given with the most that it may be off. Where w may be on either
-side of the cut-off M, the lower mean leaves the draw out, the upper mean counts it with at most M, and the leftover counts it
-too. So does a weight of exactly M: a cut-off at an atom of the weights should be a little above it, by a part in 10^9 or so.
+Whole numbers add up exactly, in any order and however chunks are cut. A computed log w is given with the most that it may be
+off, so that every draw has an interval that holds its true weight. What is done with the weight then takes the end that keeps
+the bound, and its logarithm is rounded to the side on which the bound holds. Where w may be on either side of the cut-off M, the
+lower mean leaves the draw out, the upper mean counts it with at most M, and the leftover counts it too. So does a weight of
+exactly M: a cut-off at an atom of the weights should be a little above it, by a part in 10^9 or so. Logarithms and exponentials
+are made of additions, products and divisions alone, which IEEE 754 rounds the same way everywhere: so are the sums.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from hpcdp._check import refusal
-from hpcdp.importance import _bet_kernels as kernels
-from hpcdp.importance.bounds import LARGEST_SHARE
-
-__all__ = ["Cells", "Sums", "Totals", "add_sums", "count_leftover", "estimate_mean", "sum_lower", "sum_upper"]
+from hpcdp._base.kernels import kernel
+from hpcdp.importance.bounds import LARGEST_FRACTION, UNIT
+from hpcdp.mechanisms._stream_kernels import _as_float, _minus_log
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_LARGEST_LOG, _LARGEST_CLASS = 700.0, 2**20
+_jit: Any = kernel(error_model="numpy")
+
+LARGEST_CHUNK = 2**20
+"""Draws whose sum cannot overflow: a logarithm is below 8, 2^43 units."""
+
+_LARGEST_GAIN = 2979.9  # log(1 + 2979.9) is just below 8; a lower bet may be cut there, which keeps its bound
+_BLOCK = 512  # of numbers below 2^43: their float64 sum is a whole number below 2^52, hence exact
+
+# A weight's logarithm is below 1024, so log ± error is off by at most 2^-44, and `_exp` by at most 2^-51 of its value.
+_WEIGHT_DOWN, _WEIGHT_UP = 1.0 - 2.0**-43, 1.0 + 2.0**-43
+_LEAST_LOG, _LARGEST_LOG = -700.0, 700.0
+# `_log1p` is off by at most 2^-50 of its value; the product in front of it by 2^-53.
+_LOG_DOWN, _LOG_UP, _STAKE_UP = 1.0 - 2.0**-49, 1.0 + 2.0**-49, 1.0 + 2.0**-50
+
+# exp: the polynomial of FreeBSD's msun (Sun Microsystems, 1993), whose error is below one unit in the last place
+_P1, _P2, _P3 = 1.66666666666666019037e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05
+_P4, _P5 = -1.65339022054652515390e-06, 4.13813679705723846039e-08
+_LN2_HIGH, _LN2_LOW, _PER_LN2 = 6.93147180369123816490e-01, 1.90821492927058770002e-10, 1.44269504088896338700
 
 
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """What is summed of a law's draws, fixed before they are drawn; the set of cell j is {class >= least[j]}.
+@_jit
+def _exp(x):  # type: ignore[no-untyped-def]
+    """e^x for −700 <= x <= 700."""
+    k = np.floor(x * _PER_LN2 + 0.5)
+    high, low = x - k * _LN2_HIGH, k * _LN2_LOW
+    r = high - low
+    t = r * r
+    c = r - t * (_P1 + t * (_P2 + t * (_P3 + t * (_P4 + t * _P5))))
+    power = _as_float(np.uint64(np.int64(k) + 1023) << np.uint64(52))
+    return (1.0 - ((low - r * c / (2.0 - c)) - high)) * power
 
-    Classes are whole numbers >= 0 that grow with L̂ (or with −L̂, for the sets of the other direction). least: int64 (cells,), in
-    any order, at most 2^20. rates: λ, or κ, float64 (cells,), > 0. cutoffs: M, float64 (cells,), > 0; an infinite one is for
-    lower bounds alone, which hold with any.
 
-    Raises:
-        ValueError: shapes differ, or a value is out of its range.
+@_jit
+def _log1p(x):  # type: ignore[no-untyped-def]
+    """log(1 + x) for −0.9991 < x < 2^52: the log of the rounded sum, and what rounding it left out, which is exact."""
+    u = 1.0 + x
+    return (x - (u - 1.0)) / u - _minus_log(u)
+
+
+@_jit
+def weight_range(log_weight, error):  # type: ignore[no-untyped-def]
+    """The least and the largest weight whose logarithm is within error of log_weight; 0 and inf where nothing is known."""
+    if log_weight == -np.inf and error < np.inf:
+        return 0.0, 0.0
+    low, high = log_weight - error, log_weight + error
+    least = _exp(min(low, _LARGEST_LOG)) * _WEIGHT_DOWN if low > _LEAST_LOG else 0.0
+    largest = _exp(max(high, _LEAST_LOG)) * _WEIGHT_UP if high < _LARGEST_LOG else np.inf
+    return least, largest
+
+
+@_jit
+def _lower_units(least, largest, rate, cutoff):  # type: ignore[no-untyped-def]
+    """log(1 + λ w) in units, rounded down, of the least weight; 0 where the weight may be above the cut-off."""
+    value = _log1p(min(rate * least, _LARGEST_GAIN)) * _LOG_DOWN
+    return np.floor(value * (1.0 / UNIT)) if largest <= cutoff else 0.0
+
+
+@_jit
+def _upper_units(least, largest, rate, cutoff):  # type: ignore[no-untyped-def]
+    """−log(1 − κ w) in units, rounded up, of the largest weight up to the cut-off; 0 where it is certainly above."""
+    value = -_log1p(-(rate * min(largest, cutoff) * _STAKE_UP)) * _LOG_UP
+    return np.ceil(value * (1.0 / UNIT)) if least <= cutoff else 0.0
+
+
+@_jit
+def sum_bets(log_weights, errors, classes, reach, rates, cutoffs, is_upper):  # type: ignore[no-untyped-def]
+    """Sums of logarithms of a chunk by cell, in units, int64.
+
+    reach[c]: how many cells have class c in their set, the first ones; classes beyond the last are as the last. At most
+    `LARGEST_CHUNK` draws.
+    """
+    cells, last = rates.size, reach.size - 1
+    logs, block = np.zeros(cells, np.int64), np.zeros(cells)
+    for start in range(0, classes.size, _BLOCK):
+        block[:] = 0.0
+        for i in range(start, min(start + _BLOCK, classes.size)):
+            inside = reach[min(np.int64(classes[i]), last)]
+            if inside == 0:
+                continue
+            least, largest = weight_range(log_weights[i], errors[i])
+            if is_upper:
+                for j in range(inside):
+                    block[j] += _upper_units(least, largest, rates[j], cutoffs[j])
+            else:
+                for j in range(inside):
+                    block[j] += _lower_units(least, largest, rates[j], cutoffs[j])
+        for j in range(cells):
+            logs[j] += np.int64(block[j])
+    return logs
+
+
+@_jit
+def count_hits(log_weights, errors, classes, reach, cutoffs):  # type: ignore[no-untyped-def]
+    """How many draws lie in each cell's set with a weight that may be above its cut-off, and how many in any of these events."""
+    hits, union, last = np.zeros(cutoffs.size, np.int64), np.int64(0), reach.size - 1
+    for i in range(classes.size):
+        inside = reach[min(np.int64(classes[i]), last)]
+        if inside == 0:
+            continue
+        _, largest = weight_range(log_weights[i], errors[i])
+        found = np.int64(0)
+        for j in range(inside):
+            hit = np.int64(largest > cutoffs[j])
+            hits[j] += hit
+            found |= hit
+        union += found
+    return hits, union
+
+
+@_jit
+def mean_terms(weights, shares, rate):  # type: ignore[no-untyped-def]
+    """Σ s log(1 + x) and Σ s x/(1 + x) with x = rate · weight; rate < 0 is an upper bet."""
+    logs, slopes = 0.0, 0.0
+    for i in range(weights.size):
+        x = rate * weights[i]
+        logs += shares[i] * _log1p(x)
+        slopes += shares[i] * (x / (1.0 + x))
+    return logs, slopes
+
+
+class Cells(NamedTuple):
+    """What is summed of the draws of a distribution, fixed before they are drawn; the set of cell j is {class >= least[j]}.
+
+    Classes are whole numbers >= 0 that grow with L̂ (or with −L̂, for the sets of the other direction). least: int64 (cells,),
+    ascending. rates: λ, or κ, float64 (cells,), > 0. cutoffs: M, float64 (cells,), > 0; an infinite one is for lower bounds
+    alone, which hold with any.
     """
 
     least: Integers
     rates: Floats
     cutoffs: Floats
 
-    def __post_init__(self) -> None:
-        if self.least.ndim != 1 or not self.least.shape == self.rates.shape == self.cutoffs.shape:
-            shapes = self.least.shape, self.rates.shape, self.cutoffs.shape
-            raise refusal("least, rates, cutoffs", shapes, "shapes (cells,), the same")
-        if not ((self.rates > 0.0) & (self.rates < math.inf)).all() or not (self.cutoffs > 0.0).all():
-            raise refusal("rates, cutoffs", (self.rates.tolist(), self.cutoffs.tolist()), "numbers > 0, finite rates")
-        if not ((self.least >= 0) & (self.least <= _LARGEST_CLASS)).all():
-            raise refusal("least", self.least.tolist(), f"whole numbers from 0 to {_LARGEST_CLASS}")
+    def reach(self) -> Integers:
+        """How many cells hold each class from 0 to the largest that tells one from another."""
+        return np.cumsum(np.bincount(self.least, minlength=1))
 
 
-class Sums(NamedTuple):
-    """Of one chunk. logs: int64 (cells,), of log(1 + λX) rounded down or of −log(1 − κX) rounded up, in units of 2^-40.
+def sum_lower(log_weights: Floats, errors: Floats, classes: NDArray[np.integer], cells: Cells) -> Integers:
+    """Sums of log(1 + λX), X = w 1_S 1{w <= M}, rounded down, int64 (cells,); a draw counts with the least weight it may have.
 
-    weights, squares: Σ w and Σ w² of all draws in the set, float64 (cells,), without a cut-off. draws: of the chunk, in a set
-    or not. spreads: see `spread`; of `sum_lower` and `sum_upper` as of draws that are one stratum.
-    """
-
-    logs: Integers
-    weights: Floats
-    squares: Floats
-    draws: int
-    spreads: Floats
-
-
-class Totals(NamedTuple):
-    """Of all chunks. logs: Python ints, which do not overflow; the others as in `Sums`."""
-
-    logs: tuple[int, ...]
-    weights: Floats
-    squares: Floats
-    draws: int
-    spreads: Floats
-
-
-def spread(weights: Floats, squares: Floats, sizes: ArrayLike) -> Floats:
-    """An estimate without bias of the variance of Σ w, (cells,), from Σ w and Σ w² of strata of so many draws each.
-
-    Strata have fixed sizes, so that what their means differ by is no part of it. Of a stratum of one draw, whose variance
-    cannot be told, w² is taken, which is more in the mean. weights, squares: (strata, cells). sizes: (strata,), at least 1.
-    """
-    n = np.asarray(sizes, np.float64)[:, None]
-    with np.errstate(over="ignore", invalid="ignore"):  # of weights whose squares are no floats nothing is known
-        left = np.nan_to_num(squares - weights * weights / n, nan=np.inf)
-        within = np.maximum(0.0, left) * n / np.maximum(1.0, n - 1.0)
-    return np.asarray(np.where(n > 1.0, within, squares).sum(axis=0))
-
-
-def sum_lower(log_weights: ArrayLike, errors: ArrayLike, classes: ArrayLike, cells: Cells) -> Sums:
-    """Sums of a chunk for lower bounds on the means, X = w 1_S 1{w <= M}; a draw counts with the least weight it may have.
-
-    A draw that may be above the cut-off is left out. The sums do not depend on the draws' order, nor, added up, on how
-    chunks are cut (`logs`; the others up to rounding).
+    A draw that may be above the cut-off is left out.
 
     Args:
-        log_weights: computed log w, float64 (n,), at most 700; −inf is a weight of 0. n <= 2^20, 0 is fine.
+        log_weights: computed log w, float64 (n,); −inf is a weight of 0. n <= 2^20, so that sums stay below 2^63.
         errors: how far each may be from the true one, (n,), >= 0; inf where nothing is known.
         classes: of the outputs, integers (n,), >= 0.
-
-    Raises:
-        ValueError: an argument is out of its range.
     """
     return _sum(log_weights, errors, classes, cells, False)
 
 
-def sum_upper(log_weights: ArrayLike, errors: ArrayLike, classes: ArrayLike, cells: Cells) -> Sums:
-    """Sums of a chunk for upper bounds: a draw that may be at most M counts with the largest weight it may have, at most M.
+def sum_upper(log_weights: Floats, errors: Floats, classes: NDArray[np.integer], cells: Cells) -> Integers:
+    """Sums of −log(1 − κX), rounded up: a draw that may be at most M counts with the largest weight it may have, at most M.
 
-    Args, and what sums do not depend on: as `sum_lower`.
-
-    Raises:
-        ValueError: an argument is out of its range; rate times cut-off of a cell is above 0.999.
+    Args: as `sum_lower`; rates times cut-offs are at most 0.999.
     """
-    if not (cells.rates * cells.cutoffs <= LARGEST_SHARE).all():
-        raise refusal("rates * cutoffs", float((cells.rates * cells.cutoffs).max()), "at most 0.999 for upper bounds")
     return _sum(log_weights, errors, classes, cells, True)
 
 
-def _sum(log_weights: ArrayLike, errors: ArrayLike, classes: ArrayLike, cells: Cells, is_upper: bool) -> Sums:
-    order = np.argsort(cells.least, kind="stable")
-    draws = _draws(log_weights, errors, classes)
-    if draws[2].size > kernels.LARGEST_CHUNK:
-        raise refusal("log_weights", draws[2].shape, f"at most {kernels.LARGEST_CHUNK} draws a chunk")
-    found = kernels.sum_bets(*draws, _reach(cells.least), cells.rates[order], cells.cutoffs[order], is_upper)
-    logs, weights, squares = (values[np.argsort(order)] for values in found)
-    size = int(draws[2].size)
-    return Sums(logs, weights, squares, size, spread(weights[None], squares[None], [max(1, size)]))
+def _sum(log_weights: Floats, errors: Floats, classes: NDArray[np.integer], cells: Cells, is_upper: bool) -> Integers:
+    assert classes.size <= LARGEST_CHUNK
+    assert not is_upper or (cells.rates * cells.cutoffs <= LARGEST_FRACTION).all()
+    found: Integers = sum_bets(log_weights, errors, classes, cells.reach(), cells.rates, cells.cutoffs, is_upper)
+    return found
 
 
-def count_leftover(log_weights: ArrayLike, errors: ArrayLike, classes: ArrayLike, cells: Cells) -> tuple[Integers, int]:
+def count_leftover(
+    log_weights: Floats, errors: Floats, classes: NDArray[np.integer], cells: Cells
+) -> tuple[Integers, int]:
     """How many plain draws of Q are in S with a weight that may be above M: of each cell, int64 (cells,), and in any of these.
 
-    What `sum_upper` leaves out is a hit here, whatever the rounding: each draw in S counts there, here, or in both.
-
-    Args:
-        log_weights, errors, classes: of plain draws, as in `sum_lower`, of any number. Where no proposal reaches an
-            output, so that w = ∞: any log w with the error inf.
-
-    Raises:
-        ValueError: an argument is out of its range; a cut-off is infinite.
+    What `sum_upper` leaves out is a hit here, whatever the rounding: each draw in S counts there, here, or in both. Where no
+    proposal reaches an output, so that w = ∞: any log w with the error inf.
     """
-    if not np.isfinite(cells.cutoffs).all():
-        raise refusal("cutoffs", "inf", "finite numbers")
-    order = np.argsort(cells.least, kind="stable")
-    draws = _draws(log_weights, errors, classes)
-    hits, union = kernels.count_hits(*draws, _reach(cells.least), cells.cutoffs[order])
-    return hits[np.argsort(order)], int(union)
-
-
-def _reach(least: Integers) -> Integers:
-    """How many cells, by their least class, hold each class from 0 to the largest that tells one from another."""
-    return np.cumsum(np.bincount(least, minlength=1))
-
-
-def _draws(log_weights: ArrayLike, errors: ArrayLike, classes: ArrayLike) -> tuple[Floats, Floats, NDArray[np.integer]]:
-    logs, off = (np.ascontiguousarray(values, np.float64) for values in (log_weights, errors))
-    kept = np.ascontiguousarray(classes)
-    if logs.ndim != 1 or not logs.shape == off.shape == kept.shape:
-        raise refusal("log_weights, errors, classes", (logs.shape, off.shape, kept.shape), "shapes (n,), the same")
-    if kept.size and kept.dtype.kind not in "iu":
-        raise refusal("classes", kept.dtype.name, "whole numbers")
-    if kept.size and kept.min() < 0:
-        raise refusal("classes", int(kept.min()), "whole numbers >= 0")
-    if not (logs <= _LARGEST_LOG).all():
-        raise refusal("log_weights", "one that is not", f"numbers of at most {_LARGEST_LOG:g}")
-    if not (off >= 0.0).all():
-        raise refusal("errors", "one that is not", "numbers >= 0")
-    return logs, off, kept if kept.size else kept.astype(np.int64)
-
-
-def add_sums(chunks: Iterable[Sums]) -> Totals:
-    """The sums of all chunks, one or more, the same in any order: whole numbers are exact, floats rounded once (`math.fsum`).
-
-    Raises:
-        ValueError: no chunks, or chunks of unequal numbers of cells.
-    """
-    found = list(chunks)
-    if not found:
-        raise refusal("chunks", "none", "one or more")
-    logs = tuple(sum(column) for column in zip(*(one.logs.tolist() for one in found), strict=True))
-    weights, squares, spreads = (
-        np.array([math.fsum(column) for column in zip(*(getattr(one, name) for one in found), strict=True)])
-        for name in ("weights", "squares", "spreads")
-    )
-    return Totals(logs, weights, squares, sum(one.draws for one in found), spreads)
-
-
-def estimate_mean(totals: Totals) -> tuple[Floats, Floats]:
-    """The estimate of P(S), or of Q(S), and its standard error, (cells,) each; without a cut-off.
-
-    The estimate has no bias. Its error is asymptotic, that of the strata's means (`spread`).
-    """
-    return totals.weights / totals.draws, np.sqrt(totals.spreads) / totals.draws
+    hits, union = count_hits(log_weights, errors, classes, cells.reach(), cells.cutoffs)
+    return hits, int(union)

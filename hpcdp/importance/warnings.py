@@ -20,9 +20,7 @@ _WIDER = 3.0  # times training's standard error, out of more draws, that only he
 
 
 def unexplained_words(arrays: Arrays) -> tuple[str, ...]:
-    """Of each direction in which training met draws that proposals do not explain; of older results nothing."""
-    if "training_reached" not in arrays:
-        return ()
+    """Of each direction in which training met draws that proposals do not explain."""
     reached, worth = (arrays[f"training_{name}"][1] for name in ("reached", "worth"))
     found = []
     for pair, direction, column, where in _places(reached > 0, arrays):
@@ -38,8 +36,6 @@ def unexplained_words(arrays: Arrays) -> tuple[str, ...]:
 
 def fallen_words(arrays: Arrays) -> tuple[str, ...]:
     """Of each direction in which the test does not tell a δ̂ that training told well, out of no fewer draws."""
-    if "training_error" not in arrays:
-        return ()
     before, spread, delta, error = (
         arrays[name][1] for name in ("training_delta", "training_error", "delta", "standard_error")
     )

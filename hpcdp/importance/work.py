@@ -18,6 +18,7 @@ from hpcdp.engine.outcomes import Failure, Found, NewFile, Report
 from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.importance._class_kernels import find_inside
+from hpcdp.importance.bounds import spread
 from hpcdp.importance.choice import aims_of, asked_of, bounded_of, choose, directions_of, main_of, rest_of
 from hpcdp.importance.fresh import fresh_prints
 from hpcdp.importance.generator import Tape
@@ -26,7 +27,7 @@ from hpcdp.importance.levels import learn
 from hpcdp.importance.ownership import NOT_OWN, ONE, OUTPUTS, find_rows, keeps_rows
 from hpcdp.importance.plan import CHUNK, FEW, LOOKED, Choice, DrawTape, LearnTape, few_of, last_of, stage_of
 from hpcdp.importance.proposal import Proposal
-from hpcdp.importance.sums import Cells, count_leftover, spread, sum_lower, sum_upper
+from hpcdp.importance.sums import Cells, count_leftover, sum_lower, sum_upper
 from hpcdp.losses import kind_of, make_loss
 from hpcdp.losses.auto._vectors import projecting_loss
 from hpcdp.losses.line.lookup import Lookup
@@ -384,7 +385,7 @@ def _sums(test: Judge, side: int, outputs: Outputs, tape: Tape, declared: Declar
                 continue
             own = np.where(declared.holds(outputs[which]), own, 0)
         sums_of = sum_upper if is_upper else sum_lower
-        found["logs"].append(sums_of(logs, errors, own, cells).logs.tolist() if cells.rates.size else [])
+        found["logs"].append(sums_of(logs, errors, own, cells).tolist() if cells.rates.size else [])
     return found
 
 

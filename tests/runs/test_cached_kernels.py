@@ -80,7 +80,7 @@ def test_what_kernels_take_from_other_files_is_in_the_digest(tmp_path):
     found = {digest(Path(hpcdp.__file__).parent)}
     _build(tmp_path, {})
     assert digest(tmp_path / "hpcdp") in found
-    for name in ("losses/_votes.py", "importance/_bet_kernels.py", "importance/bounds.py"):
+    for name in ("losses/_votes.py", "importance/sums.py", "importance/bounds.py"):
         with (tmp_path / "hpcdp" / name).open("a") as file:
             file.write("# more\n")
         found.add(digest(tmp_path / "hpcdp"))

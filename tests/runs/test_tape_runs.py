@@ -25,7 +25,7 @@ from hpcdp.engine.executors import Options
 from hpcdp.engine.failures import RunFailed, StudyRefuted
 from hpcdp.engine.progress import Silent
 from hpcdp.errors import StudyError
-from hpcdp.importance.expected import KEPT_BACK
+from hpcdp.importance.training import KEPT_BACK
 from hpcdp.planning.index import first_of
 from hpcdp.study.file import Study
 from hpcdp.study.resolving import resolve

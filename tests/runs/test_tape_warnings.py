@@ -11,8 +11,8 @@ from results import changed
 from studies import make_study, run
 
 from benchmarks.tape_hidden import find
-from hpcdp.importance.expected import Direction, Taught, draws_for
 from hpcdp.importance.plan import Choice
+from hpcdp.importance.training import Direction, Taught, draws_for
 from hpcdp.importance.warnings import fallen_words, unexplained_words
 from hpcdp.report.printed import text
 from hpcdp.results.result import Result
@@ -22,12 +22,13 @@ from hpcdp.store.root import open_layout
 EPSILONS = np.array([0.0, 1.0])
 
 
-def _direction(heavy: int, size: int = 10_000) -> Direction:
+def _direction(heavy: int, size: int = 10_000, by_loss: list[float] | None = None) -> Direction:
     """P(S) = 10⁻⁴ told by all draws; Q(S) = 10⁻⁵ too, but for so many that each have weight 1."""
     classes, shares = np.full(size, 2), np.full(size, 1.0 / size)
     weights = np.full(size, 1e-5)
     weights[:heavy] = 1.0
-    return Direction(Taught(classes, np.full(size, 1e-4), shares, 8.0), Taught(classes, weights, shares, 8.0), EPSILONS)
+    p, q = Taught(classes, np.full(size, 1e-4), shares, 8.0), Taught(classes, weights, shares, 8.0)
+    return Direction(p, q, EPSILONS, None if by_loss is None else np.array(by_loss))
 
 
 def test_draws_that_carry_all_are_told_and_ask_for_no_more_than_training_can_tell() -> None:
@@ -39,10 +40,10 @@ def test_draws_that_carry_all_are_told_and_ask_for_no_more_than_training_can_tel
         assert {column: reached for column, (reached, _) in found.unexplained.items()} == {0: 10_000, 1: 10_000}
         assert found.unexplained[1][1] == pytest.approx(worth, rel=1e-9)
         # δ as L̂ tells it would have taken all that is allowed
-        told = replace(found, by_loss=np.array([1e-4, 1e-4]))
+        told = _direction(heavy, by_loss=[1e-4, 1e-4])
         assert draws_for(told, 1, 0.04, 1e-3, 4096, 10**12) <= 1 << 20
     assert _direction(100).unexplained == {}  # so many tell Q(S) well
-    lawful = replace(_direction(0), by_loss=np.array([1e-4, 1e-4]))
+    lawful = _direction(0, by_loss=[1e-4, 1e-4])
     assert draws_for(lawful, 1, 1e-4, 1e-3, 4096, 10**12) >= lawful.variance[1] / (1e-4 * lawful.delta[1]) ** 2
 
 
@@ -107,20 +108,3 @@ def test_words_have_the_counts_and_are_in_pages_and_json(lawful: Result) -> None
     (words,) = fallen_words(changed(lawful, delta=delta, standard_error=error).arrays)
     assert words.startswith(f"pair 0, forward, ε = {epsilons[-1]:g}: training told δ = ")
     assert "few draws of D′ carry much of it" in words
-
-
-def test_results_of_older_versions_have_nothing_to_tell(lawful: Result) -> None:
-    older = {
-        name: v for name, v in lawful.arrays.items() if not name.startswith("training_") or name == "training_delta"
-    }
-    assert lawful.way.warnings(older) == ()
-
-
-def test_results_of_before_strata_are_exported(lawful: Result) -> None:
-    older = Result(lawful.study, lawful.store, True, lawful.pairs, dict(lawful.arrays), [], lawful.columns)
-    del older.arrays["spreads"]
-    (told, now), *_ = zip(*(json.loads(one.to_json())["cells"] for one in (older, lawful)), strict=True)
-    assert told["sums"].pop("spreads") is None
-    assert len(now["sums"].pop("spreads")) == 2
-    assert told == now
-    assert older.to_dataframe().columns.equals(lawful.to_dataframe().columns)

@@ -11,9 +11,9 @@ import pytest
 from scipy.special import ndtr
 from weighted_cells import one_cell
 
-from hpcdp.importance.bets import choose_lower, choose_upper
 from hpcdp.importance.bounds import certify, leftover_limit, lower_mean, split_level, upper_mean
 from hpcdp.importance.sums import count_leftover, sum_lower, sum_upper
+from hpcdp.importance.training import choose_lower, choose_upper
 
 
 @dataclass
@@ -138,7 +138,7 @@ def run_limits(law, rates, rng, level, without_errors=False):
     logs, errors, classes = law.draw(rng)
     errors = 0.0 * errors if without_errors else errors
     totals = [
-        add(logs, errors, classes, one_cell(rate, law.cutoff)).logs
+        add(logs, errors, classes, one_cell(rate, law.cutoff))
         for add, rate in zip((sum_lower, sum_upper), rates, strict=True)
     ]
     hits, _ = count_leftover(*law.plain(rng, PLAIN), one_cell(rates[1], law.cutoff))
@@ -184,9 +184,9 @@ def test_coverage_of_certified_deltas(runs) -> None:
     exact = p.mean - math.exp(epsilon) * q.mean
     found = []
     for _ in range(runs):
-        first = lower_mean(sum_lower(*p.draw(rng), one_cell(rates[0], p.cutoff)).logs, rates[0], n, split.p)
+        first = lower_mean(sum_lower(*p.draw(rng), one_cell(rates[0], p.cutoff)), rates[0], n, split.p)
         cell = one_cell(rates[1], q.cutoff)
-        second = upper_mean(sum_upper(*q.draw(rng), cell).logs, rates[1], q.cutoff, n, split.q)
+        second = upper_mean(sum_upper(*q.draw(rng), cell), rates[1], q.cutoff, n, split.q)
         found.append(certify(first, second, leftover_limit(*_hits(q, rng, cell), split.leftover), epsilon).lower[0])
     assert is_nominal((np.array(found) > exact).sum(), runs, level)
     assert np.median(found) > 0.3 * exact  # a bound, and not 0

@@ -8,7 +8,7 @@ from hpcdp.importance.sums import Cells
 
 
 def cells(least, rates, cutoffs):
-    return Cells(np.asarray(least, np.int64), np.asarray(rates, float), np.asarray(cutoffs, float))
+    return Cells(np.sort(np.asarray(least, np.int64)), np.asarray(rates, float), np.asarray(cutoffs, float))
 
 
 def one_cell(rate, cutoff):

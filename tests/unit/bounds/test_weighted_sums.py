@@ -12,10 +12,10 @@ import pytest
 from scipy.optimize import minimize_scalar
 from weighted_cells import cells, one_cell
 
-from hpcdp.importance import _bet_kernels as kernels
-from hpcdp.importance.bets import choose_lower, choose_upper, expected_lower, expected_upper
-from hpcdp.importance.bounds import certify, leftover_draws, leftover_limit, lower_mean, split_level, upper_mean
-from hpcdp.importance.sums import add_sums, count_leftover, estimate_mean, spread, sum_lower, sum_upper
+from hpcdp.importance import sums as kernels
+from hpcdp.importance.bounds import certify, leftover_draws, leftover_limit, lower_mean, split_level, spread, upper_mean
+from hpcdp.importance.sums import count_leftover, sum_lower, sum_upper
+from hpcdp.importance.training import choose_lower, choose_upper, expected_lower, expected_upper
 
 SCALE = 2**40
 
@@ -64,8 +64,8 @@ def check_sums(draws, given, upper, lower):
                 up_exact += loss if small <= cutoff else 0
                 if small * (1 - SLACK) <= cutoff:
                     up_loss += 1 + (loss + SCALE * stake / (1 - stake)) * SLACK + (loss if small > cutoff else 0)
-            assert low_exact - low_loss <= int(lower.logs[j]) <= low_exact
-            assert up_exact <= int(upper.logs[j]) <= up_exact + up_loss
+            assert low_exact - low_loss <= int(lower[j]) <= low_exact
+            assert up_exact <= int(upper[j]) <= up_exact + up_loss
 
 
 def test_sums_are_on_the_safe_side_of_exact_ones() -> None:
@@ -85,9 +85,9 @@ def test_the_check_of_sums_sees_the_other_rounding() -> None:
     given = cells([0, 2], [0.004, 0.003], [200.0, 300.0])
     upper, lower = sum_upper(*draws, given), sum_lower(*draws, given)
     with pytest.raises(AssertionError):
-        check_sums(draws, given, upper, lower._replace(logs=lower.logs + 60))
+        check_sums(draws, given, upper, lower + 60)
     with pytest.raises(AssertionError):
-        check_sums(draws, given, upper._replace(logs=upper.logs - 60), lower)
+        check_sums(draws, given, upper - 60, lower)
 
 
 @pytest.mark.slow
@@ -100,14 +100,14 @@ def test_each_draw_near_the_cut_off_counts_below_it_or_beyond_it() -> None:
             given = cells([0], [0.5 / cutoff], [cutoff])
             for k in range(0, logs.size, 37):
                 draw = logs[k : k + 1], np.array([error]), np.array([0])
-                below = sum_upper(*draw, given).logs[0] > 0
+                below = sum_upper(*draw, given)[0] > 0
                 beyond = count_leftover(*draw, given)[0][0] > 0
                 with localcontext() as context:
                     context.prec = 60
                     small, large = exact_range(logs[k], error)
                     assert below or small > Decimal(cutoff)
                     assert beyond or large <= Decimal(cutoff)
-                    assert sum_lower(*draw, given).logs[0] == 0 or large <= Decimal(cutoff)
+                    assert sum_lower(*draw, given)[0] == 0 or large <= Decimal(cutoff)
                 assert below or beyond
 
 
@@ -132,20 +132,16 @@ def test_sums_do_not_depend_on_cuts_and_order() -> None:
     draws = random_draws(rng, n)
     given = cells(rng.permutation(42) % 6, rng.uniform(0.1, 0.9, 42) / 50.0, np.full(42, 50.0))
     for add in (sum_lower, sum_upper):
-        whole = add_sums([add(*draws, given)])
+        whole = add(*draws, given)
         for _ in range(5):
             cuts = np.sort(np.append(rng.integers(0, n, 30), [0, 0, 512, 1024, n]))  # empty chunks too
             parts = [
                 add(*(values[a:b] for values in draws), given)
                 for a, b in zip(np.append(0, cuts), np.append(cuts, n), strict=True)
             ]
-            back = add_sums(parts[::-1])
-            assert add_sums(parts).logs == whole.logs == back.logs
-            assert back.draws == n
-            assert (back.weights == add_sums(parts).weights).all()
-            np.testing.assert_allclose(back.weights, whole.weights, rtol=n * 2.3e-16)
+            assert (np.sum(parts, axis=0) == whole).all()
             order = rng.permutation(n)
-            assert add_sums([add(*(values[order] for values in draws), given)]).logs == whole.logs
+            assert (add(*(values[order] for values in draws), given) == whole).all()
     hits, union = count_leftover(*draws, given)
     halves = [count_leftover(*(values[part] for values in draws), given) for part in (slice(0, 99), slice(99, n))]
     assert (hits == halves[0][0] + halves[1][0]).all()
@@ -153,7 +149,7 @@ def test_sums_do_not_depend_on_cuts_and_order() -> None:
 
 
 def test_cells_are_the_nested_sets_that_they_say() -> None:
-    """Against one mask a cell, each draw within a unit; classes of one byte, cells in any order, classes beyond all cells."""
+    """Against one mask a cell, each draw within a unit; classes of one byte, classes beyond all cells."""
     rng = np.random.default_rng(9)
     logs, errors, _ = random_draws(rng, 3000)
     errors[:] = 0.0
@@ -165,13 +161,9 @@ def test_cells_are_the_nested_sets_that_they_say() -> None:
     for j in range(42):
         inside = classes >= given.least[j]
         kept = inside & (weights <= given.cutoffs[j])
-        np.testing.assert_allclose(lower.weights[j], weights[inside].sum(), rtol=1e-12)
-        np.testing.assert_allclose(lower.squares[j], (weights[inside] ** 2).sum(), rtol=1e-12)
+        np.testing.assert_allclose(lower[j] / SCALE, np.log1p(given.rates[j] * weights[kept]).sum(), atol=3000 / SCALE)
         np.testing.assert_allclose(
-            lower.logs[j] / SCALE, np.log1p(given.rates[j] * weights[kept]).sum(), atol=3000 / SCALE
-        )
-        np.testing.assert_allclose(
-            upper.logs[j] / SCALE, -np.log1p(-given.rates[j] * weights[kept]).sum(), atol=3000 / SCALE
+            upper[j] / SCALE, -np.log1p(-given.rates[j] * weights[kept]).sum(), atol=3000 / SCALE
         )
         beyond |= inside & ~kept
         assert hits[j] == (inside & ~kept).sum()
@@ -184,48 +176,20 @@ def test_the_largest_chunk_does_not_overflow() -> None:
     first = tuple(values[:1] for values in draws)
     for add, given in ((sum_lower, one_cell(1e300, np.inf)), (sum_upper, one_cell(0.999, 1.0))):
         draws[0][:] = 699.0 if add is sum_lower else -1e-12
-        largest = int(add(*first, given).logs[0])
+        largest = int(add(*first, given)[0])
         assert 6.9 * SCALE < largest < 8 * SCALE
         found = add(*draws, given)
-        assert found.logs[0] == n * largest
-        assert add_sums([found] * 3).logs == (3 * n * largest,)  # beyond int64
-        with pytest.raises(ValueError, match="at most 1048576 draws"):
-            add(np.append(draws[0], 0.0), np.append(draws[1], 0.0), np.append(draws[2], 1), given)
+        assert found[0] == n * largest
 
 
 def test_sums_of_nothing_and_of_what_is_not_known() -> None:
     none, draws = (np.zeros(0),) * 3, (np.zeros(3), np.zeros(3), np.ones(3, int))
-    assert sum_upper(*none, one_cell(0.5, 1.0)).logs.tolist() == [0]
+    assert sum_upper(*none, one_cell(0.5, 1.0)).tolist() == [0]
     assert count_leftover(*none, one_cell(0.5, 1.0))[1] == 0
-    assert add_sums([sum_lower(*draws, cells([], [], []))]).logs == ()
     draws, given = (np.zeros(2), np.array([np.inf, np.inf]), np.ones(2, int)), one_cell(0.5, 1.0)
-    assert sum_lower(*draws, given).logs[0] == 0
-    assert sum_upper(*draws, given).logs[0] >= 2 * math.log(2.0) * SCALE
+    assert sum_lower(*draws, given)[0] == 0
+    assert sum_upper(*draws, given)[0] >= 2 * math.log(2.0) * SCALE
     assert count_leftover(*draws, given)[1] == 2
-
-
-def test_sums_refuse() -> None:
-    fine = (np.zeros(2), np.zeros(2), np.zeros(2, int))
-    for k, bad, word in (
-        (0, [0.0, np.nan], "log_weights"),
-        (0, [0.0, 701.0], "log_weights"),
-        (0, [0.0], "shapes"),
-        (1, [0.0, -1.0], "errors"),
-        (1, [0.0, np.nan], "errors"),
-        (2, [0, -1], "classes"),
-        (2, [0.0, 1.0], "classes"),
-    ):
-        with pytest.raises(ValueError, match=word):
-            sum_lower(*(bad if i == k else good for i, good in enumerate(fine)), one_cell(1.0, 1.0))
-    with pytest.raises(ValueError, match=r"0\.999"):
-        sum_upper(*fine, one_cell(1.0, 1.0))
-    with pytest.raises(ValueError, match="cutoffs"):
-        count_leftover(*fine, one_cell(1.0, np.inf))
-    for arguments in (([-1], [1.0], [1.0]), ([0], [0.0], [1.0]), ([0], [1.0], [0.0]), ([0], [1.0, 1.0], [1.0])):
-        with pytest.raises(ValueError, match="accepted"):
-            cells(*arguments)
-    with pytest.raises(ValueError, match="one or more"):
-        add_sums([])
 
 
 # --- the limits, against 60 digits
@@ -276,11 +240,6 @@ def test_limits_at_their_ends() -> None:
     assert upper_mean(10 * SCALE, 0.5 / 0.2, 0.2, 1, 0.05) == 0.2
     np.testing.assert_allclose(upper_mean(0, 0.5, 1.0, 1000, 0.05), -2.0 * np.expm1(np.log(0.05) / 1000), rtol=1e-12)
     assert lower_mean(np.zeros((3, 1), np.int64), np.ones(4), 7, 0.1).shape == (3, 4)
-    for bad in ((-1, 1.0, 5, 0.1), (0.5, 1.0, 5, 0.1), (1, 0.0, 5, 0.1), (1, 1.0, 0, 0.1), (1, 1.0, 5, 1.0)):
-        with pytest.raises(ValueError, match="accepted"):
-            lower_mean(*bad)
-    with pytest.raises(ValueError, match=r"0\.999"):
-        upper_mean(1, 1.0, 1.0, 5, 0.1)
 
 
 def test_certified_is_rounded_down() -> None:
@@ -299,9 +258,6 @@ def test_certified_is_rounded_down() -> None:
             assert max(within, 0) - slack <= Decimal(float(found.within[i])) <= max(within, 0)
             assert max(lower, 0) - slack <= Decimal(float(found.lower[i])) <= max(lower, 0)
     assert certify(1.0, 0.0, 0.0, 200.0).lower <= 1.0
-    for bad in ((np.nan, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 1000.0), (1.0, 0.0, 0.0, np.nan), (1.1, 0.0, 0.0, 0.0)):
-        with pytest.raises(ValueError, match="accepted"):
-            certify(*bad)
 
 
 def test_split_sums_to_no_more_than_the_level() -> None:
@@ -328,15 +284,6 @@ def test_leftover_draws_are_enough_and_hardly_more() -> None:
     for bad in ((0.0, 0.0, 0.1), (1.0, 1000.0, 0.1), (0.1, 0.0, 1.0)):
         with pytest.raises(ValueError, match="accepted"):
             leftover_draws(*bad)
-
-
-def test_estimate_and_its_error() -> None:
-    weights = np.array([0.0, 0.5, 0.25, 2.0, 3.0])
-    with np.errstate(divide="ignore"):
-        chunks = [sum_lower(np.log(weights), np.zeros(5), np.array([1, 1, 1, 1, 0]), one_cell(1.0, 1.0))] * 2
-    seen = np.where(np.arange(5) < 4, weights, 0.0)
-    mean, error = estimate_mean(add_sums(chunks))
-    np.testing.assert_allclose([mean[0], error[0]], [seen.mean(), seen.std(ddof=1) / math.sqrt(10)], rtol=1e-14)
 
 
 def test_the_spread_of_strata_is_the_variance_of_their_sum() -> None:
@@ -368,8 +315,8 @@ def test_chosen_rates_are_the_best(draws, level) -> None:
         given = weights, np.full(weights.size, 0.4 / weights.size), draws, level, cutoff
         mean = float(given[0] @ given[1])
         bet = choose_lower(*given)
-        assert bet.bound == expected_lower(bet.rate, *given)
-        best = largest(partial(at_rate, expected_lower, given, 1.0), 1e-12 / top, 2000.0 / top)
+        assert bet.bound == expected_lower(bet.rate, *given[:-1])
+        best = largest(partial(at_rate, expected_lower, given[:-1], 1.0), 1e-12 / top, 2000.0 / top)
         assert bet.bound >= best - 1e-4 * (mean - best)
         bet = choose_upper(*given)
         assert bet.bound == expected_upper(bet.rate, *given)
@@ -392,6 +339,3 @@ def test_choice_without_weights() -> None:
         np.testing.assert_allclose(upper.bound, upper_mean(0, 0.125, 4.0, 1000, 0.05), rtol=1e-12)
     every = np.ones(5)  # all draws in S with one weight: any larger rate is better, up to the largest
     assert choose_lower(every, every / 5.0, 1000, 0.05, 1.0).rate <= 2.0**11
-    for bad in ((every, every, 10, 0.1, 1.0), (every, -every, 10, 0.1, 1.0), (every, every / 5, 10, 0.1, 0.5)):
-        with pytest.raises(ValueError, match="accepted"):
-            choose_lower(*bad)

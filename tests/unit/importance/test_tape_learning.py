@@ -17,7 +17,6 @@ from benchmarks import tape as bench
 from hpcdp import Study
 from hpcdp.importance.chains import is_score
 from hpcdp.importance.elite import Elite
-from hpcdp.importance.expected import Direction, Taught, draws_for
 from hpcdp.importance.fit import fit
 from hpcdp.importance.generator import Tape
 from hpcdp.importance.kinds import is_chained
@@ -25,6 +24,7 @@ from hpcdp.importance.levels import learn
 from hpcdp.importance.pool import Pool
 from hpcdp.importance.proposal import Proposal
 from hpcdp.importance.shares import Side, best_shares
+from hpcdp.importance.training import Direction, Taught, draws_for
 
 Floats = NDArray[np.float64]
 

@@ -1,6 +1,11 @@
 """What training draws decide of a random tape's test: how many draws, which bets and cut-offs, how large the leftover's sample.
 
 All of it is fixed before the test, so that the bounds hold whatever was decided; how good they become is heuristic.
+
+With G the mean of log(1 + λX) and t = ln(1/level)/draws the expected lower bound is (e^(G − t) − 1)/λ. Its numerator is concave
+in λ where the shares sum to at most 1, so that the bound rises up to one λ and falls from there; likewise (1 − e^(H − t))/κ, with
+H the mean of log(1 − κX), falls and then rises (docs/mathematics-draws.md, "Bounds from weighted draws"). So the best rate is
+found by bisection.
 """
 
 from __future__ import annotations
@@ -9,18 +14,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.importance.bets import choose_lower, choose_upper
 from hpcdp.importance.bounds import leftover_draws, split_level
+from hpcdp.importance.sums import mean_terms
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 KEPT_BACK = 0.28
 """Share of δ that the leftover may cost: less takes more plain draws, more leaves a smaller bound."""
+
+_OCTAVES = 60  # below 1/cut-off in which rates are sought: with 2^53 draws the best one is above 2^-27
+_MOST_UPPER = 0.998  # the largest κ·M that is chosen: with what rounding adds, sums take it
+_MOST_LOWER = 2.0**11  # the largest λ·weight: no bet is larger than the kernels' sums hold
+_NO_WEIGHT = 1e-290  # below it rates would overflow
+_HALVINGS = 13  # of an interval of 71 octaves, to a hundredth of one: the bound is flat there
 
 _ROOM = 2.0  # times the largest training weight on a set: its cut-off
 _NOTHING = 1e-6  # of δ that what training met beyond a cut-off may cost
@@ -29,10 +41,7 @@ _BINS = 100.0  # of weights to a factor of e, by which bets are chosen
 _MOST = 1 << 25  # draws from proposals
 _NO_LEFTOVER = 0.1  # of δ that it may cost to have no cut-off at all, and so no leftover
 _WORTH = 0.1  # of δ that must be left, or the leftover's draws are for nothing
-_MORE, _MORE_CERTIFIED = (
-    4,
-    16,
-)  # times the draws of the estimate that bets may take, where no ε is to be certified and where some are
+_MORE, _MORE_CERTIFIED = 4, 16  # times the draws of the estimate that bets may take; where some ε are to be certified
 _UNTOLD = 1 << 20  # draws where training does not tell δ at all
 _LEAST_DELTA = 1e-100  # whose square is a float
 LOOK = 1 << 20  # plain draws that are made all the same, to see what hides
@@ -41,9 +50,83 @@ _MANY = 100.0  # times as many draws as they are worth, where one or a few carry
 _COUNTS = 0.1  # of P(S), from which e^ε·Q(S) matters
 
 
+def sums_above(classes: Ints, values: Floats, cells: int) -> Floats:
+    """Sums of the values in the set of each ε, (cells,); classes: how many of the ascending ε each one's L̂ exceeds."""
+    return np.asarray(np.bincount(classes, values, cells + 1)[::-1].cumsum()[::-1][1 : cells + 1])
+
+
+class Bet(NamedTuple):
+    """rate: λ or κ, per unit of weight, above 0. bound: on the mean, as it is to be expected of test draws; heuristic."""
+
+    rate: float
+    bound: float
+
+
+def choose_lower(weights: Floats, shares: Floats, draws: int, level: float, cutoff: float) -> Bet:
+    """The λ whose lower bound on E_g[w 1_S 1{w <= M}] from test draws is largest if they are as training draws were.
+
+    Where all weights are 0, or none is given: 1/cutoff and the bound 0.
+
+    Args:
+        weights: of the training draws in S with w <= cutoff, (n,), 0 <= w <= cutoff; none is fine.
+        shares: of each, (n,), >= 0: E_g[φ(X)] is about Σ shares φ(weights) where φ(0) = 0; 1/(all training draws) for plain
+            averages. Their sum is at most 1.
+        draws: test draws to come, of all strata and outside S too. level: failure probability of the bound. cutoff: M.
+    """
+    top = float(weights.max(initial=0.0))
+    if top < _NO_WEIGHT:
+        rate = 1.0 / cutoff
+    else:
+        rate = _search(weights, shares, -math.log(level) / draws, 1.0, 1.0 / top, _MOST_LOWER)
+    return Bet(rate, expected_lower(rate, weights, shares, draws, level))
+
+
+def choose_upper(weights: Floats, shares: Floats, draws: int, level: float, cutoff: float) -> Bet:
+    """The κ whose upper bound on E_g[w 1_S 1{w <= M}] from test draws is smallest if they are as training draws were.
+
+    κ·M is at most 0.998, and 1/2 where all weights are 0 or none is given: a draw at the cut-off then costs ln 2, not 7.
+    Args: as `choose_lower`.
+    """
+    rate = 0.5 / cutoff
+    if weights.max(initial=0.0) > 0.0:
+        rate = _search(weights, shares, -math.log(level) / draws, -1.0, 1.0 / cutoff, _MOST_UPPER)
+    return Bet(rate, expected_upper(rate, weights, shares, draws, level, cutoff))
+
+
+def expected_lower(rate: float, weights: Floats, shares: Floats, draws: int, level: float) -> float:
+    """The lower bound to be expected of test draws with a given λ; heuristic. Other arguments: as in `choose_lower`."""
+    gain = mean_terms(weights, shares, rate)[0] + math.log(level) / draws
+    return min(1.0, max(0.0, math.expm1(gain) / rate))
+
+
+def expected_upper(rate: float, weights: Floats, shares: Floats, draws: int, level: float, cutoff: float) -> float:
+    """The upper bound to be expected of test draws with a given κ; heuristic. Other arguments: as in `choose_lower`."""
+    loss = mean_terms(weights, shares, -rate)[0] + math.log(level) / draws
+    return min(1.0, cutoff, -math.expm1(loss) / rate)
+
+
+def _search(weights: Floats, shares: Floats, cost: float, sign: float, scale: float, most: float) -> float:
+    """The best rate from 2^-60 to `most` times scale, by bisection in its logarithm; sign: 1 of a lower bet, −1 of an upper one.
+
+    A larger rate is better where t − G − log(1 − D) > 0, D = Σ s x/(1 + x): it has the sign of the bound's derivative.
+    """
+
+    def is_better_above(at: float) -> bool:
+        logs, slopes = mean_terms(weights, shares, sign * at * scale)
+        return bool(slopes < 1.0 and cost - logs - math.log1p(-slopes) > 0.0)
+
+    low, high = 2.0**-_OCTAVES, most
+    if is_better_above(most):
+        return most * scale
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if is_better_above(middle) else (low, middle)
+    return low * scale
+
+
 @dataclass(frozen=True, eq=False)
 class Taught:
-    """Training draws of a law in one direction's sets.
+    """Training draws of a distribution in one direction's sets.
 
     classes: how many of the ascending ε each output's L̂ exceeds, (n,). weights: by the final proposal, (n,). shares: of each, so
     that the mean of φ(w) under that proposal is about their sum of shares·φ(w). largest: no weight is above it. within: of the
@@ -56,20 +139,11 @@ class Taught:
     largest: float
     within: Floats | float = 1.0
 
-    def moments(self, cells: int) -> tuple[Floats, Floats, Floats]:
-        """Of the set of each ε: probability, the mean of w² there, and the variance of the former as training tells it."""
-        parts = (self.shares * self.weights, self.shares * self.weights**2, (self.shares * self.weights) ** 2)
-        sums = [np.bincount(self.classes, part, cells + 1)[::-1].cumsum()[::-1][1 : cells + 1] for part in parts]
-        return sums[0], sums[1], np.maximum(0.0, sums[2] - sums[0] ** 2 / max(1, self.classes.size))
-
-    def worth(self, cells: int) -> tuple[Ints, Floats, Floats]:
-        """Of the set of each ε: draws in it, its probability, and how many plain draws would tell as much of that."""
-        parts = (np.ones(self.classes.size), self.shares * self.weights, (self.shares * self.weights) ** 2)
-        count, share, square = (
-            np.bincount(self.classes, part, cells + 1)[::-1].cumsum()[::-1][1 : cells + 1] for part in parts
-        )
-        worth = np.divide(share * share, square, out=np.zeros(cells), where=square > 0.0)
-        return count.astype(np.int64), share, worth
+    def sums(self, cells: int) -> list[Floats]:
+        """Of the set of each ε: draws in it, its probability, the mean of w² there, and the sum of squares of its terms."""
+        own = self.shares * self.weights
+        parts = (np.ones(own.size), own, self.shares * self.weights**2, own * own)
+        return [sums_above(self.classes, part, cells) for part in parts]
 
     def inside(self, column: int, cutoff: float) -> tuple[Floats, Floats]:
         """Weights in the set of an ε up to a cut-off, those within a hundredth of each other as one, and their shares."""
@@ -110,35 +184,30 @@ class Taught:
         return float(weights[::-1][at]) if at < beyond.size else 0.0
 
 
-@dataclass(frozen=True, eq=False)
 class Direction:
-    """P's and Q's training draws of one direction, and what they say of each ε: δ̂, its standard error, the variance of a draw."""
+    """P's and Q's training draws of one direction, and what they say of each ε: δ̂, its standard error, the variance of a draw.
 
-    p: Taught
-    q: Taught
-    epsilons: Floats
-    by_loss: Floats | None = None
-    """δ as L̂ tells it, which is told where a difference of two tails is not."""
+    by_loss: δ as L̂ tells it, which is told where a difference of two tails is not. is_declared: whether the inflated
+    distribution cannot enter its sets, as a study declares: P alone is bounded then, by the whole level.
+    """
 
-    def __post_init__(self) -> None:
-        c = np.exp(self.epsilons)
-        p, p2, vp = self.p.moments(self.epsilons.size)
-        q, q2, vq = self.q.moments(self.epsilons.size)
-        found = {
-            "delta": p - c * q,
-            "error": np.sqrt(vp + c * c * vq),
-            "variance": self.p.within * np.maximum(0.0, p2 - p * p)
-            + c * c * self.q.within * np.maximum(0.0, q2 - q * q),
-            "unstratified": np.maximum(0.0, p2 - p * p) + c * c * np.maximum(0.0, q2 - q * q),
-            "plain": p * (1.0 - p) + c * c * q * (1.0 - q),
-        }
-        self.__dict__.update(found)
-
-    delta: Floats = None  # type: ignore[assignment]
-    error: Floats = None  # type: ignore[assignment]
-    variance: Floats = None  # type: ignore[assignment]
-    unstratified: Floats = None  # type: ignore[assignment]
-    plain: Floats = None  # type: ignore[assignment]
+    def __init__(
+        self, p: Taught, q: Taught, epsilons: Floats, by_loss: Floats | None = None, is_declared: bool = False
+    ) -> None:
+        self.p, self.q, self.epsilons, self.by_loss, self.is_declared = p, q, epsilons, by_loss, is_declared
+        c, cells = np.exp(epsilons), epsilons.size
+        self._sums = p.sums(cells), q.sums(cells)
+        (_, mass, second, square), (_, other, other_second, other_square) = self._sums
+        spreads = [
+            np.maximum(0.0, total - share**2 / max(1, side.classes.size))
+            for side, share, total in ((p, mass, square), (q, other, other_square))
+        ]
+        variances = np.maximum(0.0, second - mass * mass), c * c * np.maximum(0.0, other_second - other * other)
+        self.delta = mass - c * other
+        self.error = np.sqrt(spreads[0] + c * c * spreads[1])
+        self.variance = p.within * variances[0] + q.within * variances[1]
+        self.unstratified = variances[0] + variances[1]
+        self.plain = mass * (1.0 - mass) + c * c * other * (1.0 - other)
 
     @cached_property
     def unexplained(self) -> dict[int, tuple[int, float]]:
@@ -147,7 +216,11 @@ class Direction:
         How many of Q's lie in S, and how many plain draws would tell as much of Q(S). What leads those few there has next to no
         share in the proposals: a region of tape that they miss, or sets that were learned badly. Heuristic.
         """
-        (_, p, p_worth), (reached, q, worth) = (side.worth(self.epsilons.size) for side in (self.p, self.q))
+        (_, p, _, p_square), (reached, q, _, q_square) = self._sums
+        p_worth, worth = (
+            np.divide(share * share, square, out=np.zeros(share.size), where=square > 0.0)
+            for share, square in ((p, p_square), (q, q_square))
+        )
         few = (worth <= _FEW) & (reached >= _MANY * worth) & (np.exp(self.epsilons) * q >= _COUNTS * p) & (q > 0.0)
         return {int(j): (int(reached[j]), float(worth[j])) for j in np.flatnonzero(few & (p_worth >= _TELLING))}
 
@@ -159,11 +232,14 @@ class Direction:
         return delta if delta > _LEAST_DELTA else 0.0
 
     def draws(self, column: int, relative_error: float) -> float:
-        """Draws of each law for this relative standard error of δ̂, where δ is told."""
+        """Draws of each distribution for this relative standard error of δ̂, where δ is told."""
         return float(self.variance[column]) / (relative_error * self.told(column)) ** 2
 
     def bet(self, column: int, draws: int, level: float, cutoff: float) -> tuple[float, float, float]:
-        """λ, κ, and the bound up to the leftover that is to be expected."""
+        """λ, κ, and the bound up to the leftover that is to be expected; of a declared direction a κ that nothing uses."""
+        if self.is_declared:
+            low = choose_lower(*self.p.inside(column, self.p.largest), draws, level, self.p.largest)
+            return low.rate, 0.5 / cutoff, low.bound
         parts = split_level(level)
         large = max(self.p.largest, cutoff)
         low = choose_lower(*self.p.inside(column, large), draws, float(parts.p), large)
@@ -173,7 +249,7 @@ class Direction:
     def near(self, column: int) -> float:
         """A cut-off that leaves next to nothing over, as training tells; 0 where it met nothing in the set.
 
-        Draws of other levels reach tapes that have next to no probability, where the final proposal is plain and weights are
+        Draws of other stages reach tapes that have next to no probability, where the final proposal is plain and weights are
         as large as they may be: one of them would make a cut-off that no bet gains by.
         """
         spared = _NOTHING * max(0.0, float(self.delta[column])) / math.exp(float(self.epsilons[column]))
@@ -181,32 +257,16 @@ class Direction:
 
     def cutoff(self, column: int, draws: int, level: float) -> tuple[float, bool]:
         """M, and whether weights beyond it are left over; none are where bets without a cut-off cost little."""
+        if self.is_declared:
+            return self.q.largest, False
         whole = self.q.largest * (1.0 + 1e-9)
-        near = self.near(column)
-        if near == 0.0:
-            near = self.q.largest
+        near = self.near(column) or self.q.largest
         if near >= whole:
             return whole, False
         loss = self.bet(column, draws, level, near)[2] - self.bet(column, draws, level, whole)[2]
-        return (
-            (whole, False)
-            if loss <= _NO_LEFTOVER * max(0.0, float(self.delta[column]))
-            else (near * (1.0 + 1e-9), True)
-        )
-
-
-class DeclaredDirection(Direction):
-    """One whose sets the inflated law cannot enter, as a study declares: P alone is bounded, by the whole level."""
-
-    def bet(self, column: int, draws: int, level: float, cutoff: float) -> tuple[float, float, float]:
-        """λ, a κ that nothing uses, and the bound that is to be expected."""
-        large = self.p.largest
-        low = choose_lower(*self.p.inside(column, large), draws, level, large)
-        return low.rate, 0.5 / cutoff, low.bound
-
-    def cutoff(self, column: int, draws: int, level: float) -> tuple[float, bool]:
-        """Any M, and nothing beyond it."""
-        return self.q.largest, False
+        if loss <= _NO_LEFTOVER * max(0.0, float(self.delta[column])):
+            return whole, False
+        return near * (1.0 + 1e-9), True
 
 
 def draws_for(
@@ -218,7 +278,7 @@ def draws_for(
     most: int,
     certifies: bool = True,
 ) -> int:
-    """Draws of each law from proposals for this relative standard error of δ̂, and for bets that keep most of it.
+    """Draws of each distribution from proposals for this relative standard error of δ̂, and for bets that keep most of it.
 
     certifies: whether a certificate is asked for; bets know of no strata, and take many times the draws of the estimate.
     Where training cannot explain what it saw, its variance tells nothing of how many that takes.
@@ -242,7 +302,7 @@ def draws_for(
 def leftover_for(
     direction: Direction, aims: Sequence[int], beyond: Sequence[bool], columns: Sequence[int], level: float, most: int
 ) -> tuple[int, float]:
-    """Plain draws of the inflated law, and how many a certificate would take; level: of the union of all leftovers.
+    """Plain draws of the inflated distribution, and how many a certificate would take; level: of the union of all leftovers.
 
     Where a certificate takes more than `most` draws, and these would leave little, a look is all that is made.
     """
