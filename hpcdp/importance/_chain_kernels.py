@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hpcdp._base.kernels import kernel
+from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, NORMAL
 
 CODE, COEFFICIENT, THRESHOLD, UPPER, TAIL, STEP, OWN = range(7)
 """Columns of a chain's parameters; from `OWN` on the heights of `BINS` bins, or of a normal its mean (a + b·r) and deviation.
@@ -20,7 +21,6 @@ BINS = 32
 """Of tables that are learned; one has as many as it is wide."""
 WIDTH = OWN + BINS
 _KEPT = 64  # steps of a lattice of which areas are kept
-_FIRST_BINS = 8  # of the tables of earlier stores, which go on with equal bytes
 FREE, LED, BEYOND, HELD, ENDED = 0.0, 1.0, 2.0, 3.0, 4.0
 """How a place is drawn: as without a chain; by the rest; beyond ℓ; an exponential by the rest, or beyond ℓ, by no more than
 `UPPER` whatever came before. Places before one that is `ENDED` are `HELD`, or give nothing to the score.
@@ -132,51 +132,34 @@ def _rate(near):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def chain_exponentials(values, coins, table, first, scores, base):  # type: ignore[no-untyped-def]
-    """Standard exponentials (rows, m) of one component, in place; coins (rows, m) uniform; scores (rows,) go on."""
-    for j in range(min(values.shape[1], table.shape[0] - first)):
-        row = table[first + j, base:]
+def draw_chained(kind, values, more, table, scores, base):  # type: ignore[no-untyped-def]
+    """Let standard variates (rows, m) of one component depend on those before them, in place.
+
+    table (K, P): from their first place on. scores (rows,) go on.
+    more (rows, m): uniform for exponentials, exponential for normals; of Laplace variates nothing is read.
+    """
+    for j in range(min(values.shape[1], table.shape[0])):
+        row = table[j, base:]
+        size, sign = abs(row[COEFFICIENT]), 1.0 if row[COEFFICIENT] > 0.0 else -1.0
         for i in range(values.shape[0]):
-            if row[CODE] != FREE:
-                start = _start(row[THRESHOLD] - scores[i], row)
-                room = _room(row[THRESHOLD] - scores[i], start, row)
+            x, rest = values[i, j], row[THRESHOLD] - scores[i]
+            if row[CODE] == FREE:
+                pass
+            elif kind == EXPONENTIAL:
+                start = _start(rest, row)
+                room = _room(rest, start, row)
                 if (row[CODE] == LED or row[CODE] == HELD) and start > 0.0:
-                    values[i, j] = _led(coins[i, j], values[i, j], start, room, row)
+                    values[i, j] = _led(more[i, j], x, start, room, row)
                 else:
-                    values[i, j] = start + row[TAIL] * _within(values[i, j], room / row[TAIL])
-            scores[i] += _scored(values[i, j], row)
-
-
-@kernel(error_model="numpy")
-def chain_normals(values, sizes, table, first, scores, base):  # type: ignore[no-untyped-def]
-    """Standard normals; sizes (rows, m) exponential."""
-    for j in range(min(values.shape[1], table.shape[0] - first)):
-        row = table[first + j, base:]
-        for i in range(values.shape[0]):
-            rest = row[THRESHOLD] - scores[i]
-            if row[CODE] == LED:
-                values[i, j] = row[OWN] + row[OWN + 1] * rest + row[OWN + 2] * values[i, j]
-            elif row[CODE] == BEYOND:
-                near = rest / abs(row[COEFFICIENT])
-                if near >= _NEAR:
-                    rate = _rate(near)
-                    value = near + _within(sizes[i, j], row[UPPER] / abs(row[COEFFICIENT]) * rate) / rate
-                    values[i, j] = value if row[COEFFICIENT] > 0.0 else -value
-            scores[i] += _scored(values[i, j], row)
-
-
-@kernel(error_model="numpy")
-def chain_laplaces(values, table, first, scores, base):  # type: ignore[no-untyped-def]
-    """Standard Laplace variates."""
-    for j in range(min(values.shape[1], table.shape[0] - first)):
-        row = table[first + j, base:]
-        for i in range(values.shape[0]):
-            if row[CODE] == BEYOND:
-                near = (row[THRESHOLD] - scores[i]) / abs(row[COEFFICIENT])
-                if near >= 0.0:
-                    room = row[UPPER] / abs(row[COEFFICIENT]) / row[TAIL]
-                    value = near + row[TAIL] * _within(abs(values[i, j]), room)
-                    values[i, j] = value if row[COEFFICIENT] > 0.0 else -value
+                    values[i, j] = start + row[TAIL] * _within(x, room / row[TAIL])
+            elif row[CODE] == LED:
+                values[i, j] = row[OWN] + row[OWN + 1] * rest + row[OWN + 2] * x
+            elif kind == NORMAL and rest / size >= _NEAR:
+                near = rest / size
+                rate = _rate(near)
+                values[i, j] = sign * (near + _within(more[i, j], row[UPPER] / size * rate) / rate)
+            elif kind != NORMAL and rest / size >= 0.0:
+                values[i, j] = sign * (rest / size + row[TAIL] * _within(abs(x), row[UPPER] / size / row[TAIL]))
             scores[i] += _scored(values[i, j], row)
 
 
@@ -277,8 +260,6 @@ def _ends(kind, table, base, chained):  # type: ignore[no-untyped-def]
     """
     count, m = chained.size, table.shape[1]
     last, told, first = np.full(count, -1), np.zeros((count, 5)), -1
-    if table.shape[2] - base - OWN == _FIRST_BINS:
-        return last, told
     for c in range(count):
         if not chained[c]:
             continue

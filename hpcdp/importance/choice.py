@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.importance.bounds import split_level
 from hpcdp.importance.curve import delta_by_loss
+from hpcdp.importance.kinds import Proposal
 from hpcdp.importance.levels import Learned
 from hpcdp.importance.ownership import Ownership
 from hpcdp.importance.plan import CHUNK, FEW, PLAIN, WEIGHING, Bets, Choice
-from hpcdp.importance.proposal import Proposal
 from hpcdp.importance.shares import least_counted
 from hpcdp.importance.training import LOOK, Direction, Taught, draws_for, leftover_for
 from hpcdp.notions.levels import share_level

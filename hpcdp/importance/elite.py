@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import PLAIN, Entry, whole
-from hpcdp.importance.proposal import join
+from hpcdp.importance.kinds import Entry, join, whole
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,11 +40,10 @@ class Place:
 
 def log_ratios(tape: Tape, which: Ints, components: Sequence[Component], with_plain: bool = False) -> Floats:
     """log g_c − log f of these outputs under each component, (selected, components); with_plain: of the plain one first."""
-    table = join(list(components), np.ones(len(components) + 1), PLAIN).tables
+    table = join(list(components), np.ones(len(components) + 1)).tables
     out, magnitudes = np.zeros((which.size, len(components) + 1)), np.zeros(which.size)
     for entry in whole(tape.entries(), table):
-        if entry.kind in table:
-            entry.add_log_ratios(which, table[entry.kind], out, magnitudes)
+        entry.add_log_ratios(which, table[entry.kind], out, magnitudes)
     return out if with_plain else out[:, 1:]
 
 

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from hpcdp.errors import MechanismError
-from hpcdp.importance.drawing import Drawing
-from hpcdp.importance.kept import LATE, Closed
 from hpcdp.importance.kinds import MOST_ORDERED, MOST_VALUES, draw_choices
+from hpcdp.importance.tape import LATE, Closed, Noted
 from hpcdp.keys import sequence
 from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, NORMAL, UNIFORM
 from hpcdp.mechanisms.outputs import Outputs, Schema
@@ -26,7 +25,7 @@ _LEAST_SHAPE = 0.1  # of gammas whose ratios are formed: smaller ones may be 0
 _Numpy = np.random.Generator
 
 
-class Tape(Drawing):
+class Tape(Noted):
     """A `Stream` for a batch of outputs whose variates come from a proposal, and which knows what it gave to each output.
 
     Two ways tell which output a variate belongs to. By rows: the outputs of one call are drawn at once, and an array has an axis
@@ -172,7 +171,7 @@ class Tape(Drawing):
             self.by_rows and items.ndim == 2 and axis in (1, -1) and items.shape[0] == self.size
             and 0 < items.shape[1] <= MOST_ORDERED
         ):  # fmt: skip
-            found = np.take_along_axis(items, self._orders(items.shape[1]), axis=1)
+            found = np.take_along_axis(items, self._block("order", items.shape[1], items.shape[1]), axis=1)
         elif not self.by_rows and items.ndim == 1 and 0 < items.size <= MOST_ORDERED and axis in (None, 0, -1):
             found = np.take(items, self._order(items.size, items.size))
         else:
@@ -207,7 +206,7 @@ class Tape(Drawing):
                 raise ValueError("size must match out.shape when used together")
             out[...] = self.standard_gamma(shape, out.shape)
             return out
-        return self._based("gamma", (shape,), size, lambda source: _Numpy.standard_gamma(source, shape, size))
+        return self._tilted("gamma", (shape,), size, lambda source: _Numpy.standard_gamma(source, shape, size))
 
     def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
         """As of NumPy."""
@@ -219,7 +218,7 @@ class Tape(Drawing):
         """As of NumPy."""
         if not _all(lam, lambda mean: (mean >= 0.0) & (mean < 1e9)):
             return self._passed(lambda source: _Numpy.poisson(source, lam, size))
-        return self._based("poisson", (lam,), size, lambda source: _Numpy.poisson(source, lam, size))
+        return self._tilted("poisson", (lam,), size, lambda source: _Numpy.poisson(source, lam, size))
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """As of NumPy."""
@@ -227,7 +226,7 @@ class Tape(Drawing):
         usual = trials.dtype.kind in "iu" and bool(((trials >= 0) & (trials < 1 << 53)).all())
         if not (usual and _all(p, lambda c: (c >= 0.0) & (c <= 1.0))):
             return self._passed(lambda source: _Numpy.binomial(source, n, p, size))
-        return self._based("binomial", (n, p), size, lambda source: _Numpy.binomial(source, n, p, size))
+        return self._tilted("binomial", (n, p), size, lambda source: _Numpy.binomial(source, n, p, size))
 
     def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
         """As of NumPy; one trial is a choice."""
@@ -237,137 +236,130 @@ class Tape(Drawing):
             return (found[..., None] == np.arange(masses.size)).astype(np.int64)
         return self._passed(lambda source: _Numpy.multinomial(source, n, pvals, size))
 
-    # what is made of these: as NumPy's, by inversion where that is of another kind
+    # what is made of these, of the shape that is asked for with these parameters
 
     def _base(self, kind: int, size: Any, *given: Any) -> Any:
-        """Standard variates of the shape that is asked for with these parameters, an array."""
+        """Standard variates, an array."""
         shape = broadcast_shape(size, *given)
         return np.asarray(self._variates(kind, 0.0, 1.0, shape if shape else None))
 
     def _gammas(self, size: Any, shape: Any, *given: Any) -> Any:
-        """Standard gammas of the shape that is asked for with these parameters, an array."""
+        """Standard gammas, an array."""
         wanted = broadcast_shape(size, shape, *given)
         return np.asarray(self.standard_gamma(shape, wanted if wanted else None))
-
-    def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Any = None) -> Any:
-        """As of NumPy."""
-        return _shown(np.exp(self.normal(mean, sigma, size)), size)
-
-    def rayleigh(self, scale: Any = 1.0, size: Any = None) -> Any:
-        """As of NumPy."""
-        if not _all(scale, lambda s: s >= 0.0):
-            return _Numpy.rayleigh(self, scale, size)
-        return _shown(np.asarray(scale, np.float64) * np.sqrt(2.0 * self._base(EXPONENTIAL, size, scale)), size)
-
-    def weibull(self, a: Any, size: Any = None) -> Any:
-        """As of NumPy."""
-        if not _all(a, lambda k: k > 0.0):
-            return self._passed(lambda source: _Numpy.weibull(source, a, size))
-        return _shown(self._base(EXPONENTIAL, size, a) ** (1.0 / np.asarray(a, np.float64)), size)
-
-    def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        """As of NumPy."""
-        if not _all(scale, lambda s: s >= 0.0):
-            return _Numpy.gumbel(self, loc, scale, size)
-        drawn = -np.log(self._base(EXPONENTIAL, size, loc, scale))
-        return _shown(np.asarray(loc, np.float64) + np.asarray(scale, np.float64) * drawn, size)
-
-    def logistic(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        """As of NumPy."""
-        if not _all(scale, lambda s: s >= 0.0):
-            return _Numpy.logistic(self, loc, scale, size)
-        drawn = self._base(EXPONENTIAL, size, loc, scale)
-        odds = drawn + np.log(-np.expm1(-drawn))
-        return _shown(np.asarray(loc, np.float64) + np.asarray(scale, np.float64) * odds, size)
-
-    def pareto(self, a: Any, size: Any = None) -> Any:
-        """As of NumPy."""
-        if not _all(a, lambda k: k > 0.0):
-            return _Numpy.pareto(self, a, size)
-        return _shown(np.expm1(self._base(EXPONENTIAL, size, a) / np.asarray(a, np.float64)), size)
-
-    def power(self, a: Any, size: Any = None) -> Any:
-        """As of NumPy."""
-        if not _all(a, lambda k: k > 0.0):
-            return _Numpy.power(self, a, size)
-        return _shown(np.exp(-self._base(EXPONENTIAL, size, a) / np.asarray(a, np.float64)), size)
 
     def standard_cauchy(self, size: Any = None) -> Any:
         """As of NumPy: the size has the tail of an exponential's power, so that a tilt reaches far."""
         drawn = np.asarray(self.laplace(0.0, 1.0, size))
         return _shown(np.copysign(1.0 / np.tan(0.5 * np.pi * np.exp(-np.abs(drawn))), drawn), size)
 
-    def chisquare(self, df: Any, size: Any = None) -> Any:
-        """As of NumPy."""
-        if not _all(df, lambda k: (k > 0.0) & np.isfinite(k)):
-            return _Numpy.chisquare(self, df, size)
-        return _shown(2.0 * self._gammas(size, 0.5 * np.asarray(df, np.float64)), size)
-
-    def standard_t(self, df: Any, size: Any = None) -> Any:
-        """As of NumPy."""
-        half = 0.5 * np.asarray(df, np.float64)
-        if not _all(half, lambda k: (k >= _LEAST_SHAPE) & np.isfinite(k)):
-            return self._passed(lambda source: _Numpy.standard_t(source, df, size))
-        drawn = self._base(NORMAL, size, half)
-        return _shown(drawn / np.sqrt(self._gammas(size, half) / half), size)
-
-    def f(self, dfnum: Any, dfden: Any, size: Any = None) -> Any:
-        """As of NumPy."""
-        above, below = (0.5 * np.asarray(k, np.float64) for k in (dfnum, dfden))
-        if not all(_all(half, lambda k: (k >= _LEAST_SHAPE) & np.isfinite(k)) for half in (above, below)):
-            return self._passed(lambda source: _Numpy.f(source, dfnum, dfden, size))
-        return _shown(self._gammas(size, above, below) / above / (self._gammas(size, below, above) / below), size)
-
-    def beta(self, a: Any, b: Any, size: Any = None) -> Any:
-        """As of NumPy."""
-        if not all(_all(shape, lambda k: (k >= _LEAST_SHAPE) & np.isfinite(k)) for shape in (a, b)):
-            return self._passed(lambda source: _Numpy.beta(source, a, b, size))
-        one, other = self._gammas(size, a, b), self._gammas(size, b, a)
-        return _shown(one / (one + other), size)
-
     def dirichlet(self, alpha: Any, size: Any = None) -> Any:
         """As of NumPy."""
         shapes = np.asarray(alpha, np.float64)
-        if shapes.ndim != 1 or not _all(shapes, lambda k: (k >= _LEAST_SHAPE) & np.isfinite(k)):
+        if shapes.ndim != 1 or not _all(shapes, _is_shape):
             return self._passed(lambda source: _Numpy.dirichlet(source, alpha, size))
         wanted = (*(() if size is None else _shape(size)), shapes.size)
         drawn = np.asarray(self.standard_gamma(shapes, wanted))
         return drawn / drawn.sum(axis=-1, keepdims=True)
 
-    def negative_binomial(self, n: Any, p: Any, size: Any = None) -> Any:
-        """As of NumPy: a Poisson variate whose mean is a gamma one."""
-        if not (_all(n, lambda k: (k > 0.0) & (k < 1e6)) and _all(p, lambda c: (c > 1e-3) & (c <= 1.0))):
-            return self._passed(lambda source: _Numpy.negative_binomial(source, n, p, size))
-        chance = np.asarray(p, np.float64)
-        mean = self._gammas(size, n, p) * ((1.0 - chance) / chance)
-        return _shown(np.asarray(self.poisson(mean)), size)
 
-    def triangular(self, left: Any, mode: Any, right: Any, size: Any = None) -> Any:
-        """As of NumPy."""
-        a, c, b = (np.asarray(one, np.float64) for one in (left, mode, right))
-        if not (np.all(a <= c) and np.all(c <= b) and np.all(a < b)):
-            return _Numpy.triangular(self, left, mode, right, size)
-        u, rising = self._base(UNIFORM, size, a, c, b), (c - a) / (b - a)
-        low = a + np.sqrt(u * (b - a) * (c - a))
-        return _shown(np.where(u <= rising, low, b - np.sqrt((1.0 - u) * (b - a) * (b - c))), size)
+def _is_positive(k: Any) -> Any:
+    return k > 0.0
 
 
-def _plainly(name: str) -> Any:
-    """NumPy's method of this name, drawn plainly."""
-    numpys = getattr(_Numpy, name)
+def _is_scale(s: Any) -> Any:
+    return s >= 0.0
+
+
+def _is_shape(k: Any) -> Any:
+    return (k >= _LEAST_SHAPE) & np.isfinite(k)
+
+
+def _is_half_shape(k: Any) -> Any:
+    return _is_shape(0.5 * k)
+
+
+def _is_any(x: Any) -> Any:
+    return x == x
+
+
+def _logistic(tape: Tape, size: Any, loc: Any, scale: Any) -> Any:
+    drawn = tape._base(EXPONENTIAL, size, loc, scale)
+    return loc + scale * (drawn + np.log(-np.expm1(-drawn)))
+
+
+def _f(tape: Tape, size: Any, above: Any, below: Any) -> Any:
+    above, below = 0.5 * above, 0.5 * below
+    return tape._gammas(size, above, below) / above / (tape._gammas(size, below, above) / below)
+
+
+def _beta(tape: Tape, size: Any, a: Any, b: Any) -> Any:
+    one, other = tape._gammas(size, a, b), tape._gammas(size, b, a)
+    return one / (one + other)
+
+
+def _student(tape: Tape, size: Any, df: Any) -> Any:
+    drawn = tape._base(NORMAL, size, df)
+    return drawn / np.sqrt(tape._gammas(size, 0.5 * df) / (0.5 * df))
+
+
+def _triangular(tape: Tape, size: Any, a: Any, c: Any, b: Any) -> Any:
+    if not (np.all(a <= c) and np.all(c <= b) and np.all(a < b)):
+        return _Numpy.triangular(tape, a, c, b, size)
+    u, rising = tape._base(UNIFORM, size, a, c, b), (c - a) / (b - a)
+    low = a + np.sqrt(u * (b - a) * (c - a))
+    return np.where(u <= rising, low, b - np.sqrt((1.0 - u) * (b - a) * (b - c)))
+
+
+_LOC_SCALE = {"loc": 0.0, "scale": 1.0}
+_MADE: dict[str, tuple[dict[str, Any], tuple[Any, ...], Any]] = {
+    "lognormal": ({"mean": 0.0, "sigma": 1.0}, (_is_any, _is_scale), lambda t, n, m, s: np.exp(t.normal(m, s, n))),
+    "rayleigh": ({"scale": 1.0}, (_is_scale,), lambda t, n, s: s * np.sqrt(2.0 * t._base(EXPONENTIAL, n, s))),
+    "weibull": ({"a": None}, (_is_positive,), lambda t, n, a: t._base(EXPONENTIAL, n, a) ** (1.0 / a)),
+    "gumbel": (_LOC_SCALE, (_is_any, _is_scale), lambda t, n, m, s: m + s * -np.log(t._base(EXPONENTIAL, n, m, s))),
+    "logistic": (_LOC_SCALE, (_is_any, _is_scale), _logistic),
+    "pareto": ({"a": None}, (_is_positive,), lambda t, n, a: np.expm1(t._base(EXPONENTIAL, n, a) / a)),
+    "power": ({"a": None}, (_is_positive,), lambda t, n, a: np.exp(-t._base(EXPONENTIAL, n, a) / a)),
+    "chisquare": (
+        {"df": None}, (lambda k: (k > 0.0) & np.isfinite(k),), lambda t, n, df: 2.0 * t._gammas(n, 0.5 * df),
+    ),
+    "standard_t": ({"df": None}, (_is_half_shape,), _student),
+    "f": ({"dfnum": None, "dfden": None}, (_is_half_shape, _is_half_shape), _f),
+    "beta": ({"a": None, "b": None}, (_is_shape, _is_shape), _beta),
+    # a Poisson variate whose mean is a gamma one
+    "negative_binomial": (
+        {"n": None, "p": None}, (lambda n: (n > 0.0) & (n < 1e6), lambda p: (p > 1e-3) & (p <= 1.0)),
+        lambda t, size, n, p: np.asarray(t.poisson(t._gammas(size, n, p) * ((1.0 - p) / p))),
+    ),
+    "triangular": ({"left": None, "mode": None, "right": None}, (_is_any, _is_any, _is_any), _triangular),
+}  # fmt: skip
+"""Distributions that are made of others: parameters with their values where none is given, where each has to be, and how."""
+
+
+def _method(name: str) -> Any:
+    """NumPy's method of this name, of a distribution that is made of others, or plain."""
+    numpys, made = getattr(_Numpy, name), _MADE.get(name)
 
     def method(self: Tape, *args: Any, **named: Any) -> Any:
+        if made is not None:
+            defaults, allowed, make = made
+            given = {**defaults, "size": None, **dict(zip((*defaults, "size"), args, strict=False)), **named}
+            parameters = [given[key] for key in defaults]
+            known = len(given) == len(defaults) + 1 >= len(args)
+            if known and all(_all(one, holds) for one, holds in zip(parameters, allowed, strict=True)):
+                size = given["size"]
+                return _shown(make(self, size, *(np.asarray(one, np.float64) for one in parameters)), size)
         return self._passed(lambda source: numpys(source, *args, **named))
 
-    method.__name__, method.__doc__ = name, "As of NumPy, plain."
+    method.__name__, method.__doc__ = name, "As of NumPy." if made else "As of NumPy, plain."
     return method
 
 
 for _name in (
-    "bytes", "hypergeometric", "logseries", "multivariate_hypergeometric", "noncentral_chisquare", "noncentral_f", "vonmises",
-    "wald", "zipf",
+    *_MADE, "bytes", "hypergeometric", "logseries", "multivariate_hypergeometric", "noncentral_chisquare", "noncentral_f",
+    "vonmises", "wald", "zipf",
 ):  # fmt: skip
-    setattr(Tape, _name, _plainly(_name))
+    setattr(Tape, _name, _method(_name))
 
 
 @lru_cache(1 << 10)

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from hpcdp.importance.chains import can_chain, is_score
 from hpcdp.importance.fit import fit, wild
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import PLAIN
+from hpcdp.importance.kinds import Proposal, join
 from hpcdp.importance.mixtures import MOST_TOLD, Aims, mixtures_of, side_of
 from hpcdp.importance.pool import Above, Pool, estimate
-from hpcdp.importance.proposal import Proposal, join
 from hpcdp.losses.line.cells import LineCells
 
 Floats = NDArray[np.float64]
@@ -89,7 +88,7 @@ def learn(
         pool, total = pools[side], sum(counts)
         numbers = [0, *numbers] if numbers[0] else list(numbers)
         counts = [0, *counts] if len(counts) < len(numbers) else list(counts)
-        proposal = join([pool.components[n] for n in numbers[1:]], np.asarray(counts) / total, PLAIN)
+        proposal = join([pool.components[n] for n in numbers[1:]], np.asarray(counts) / total)
         drawn = [draw(side, proposal, total, calls[side] + time) for time in range(times)]
         calls[side] += times
         pool.take(drawn, numbers)
@@ -195,7 +194,7 @@ def _finish(
     proposals, final, per_draw, within = [], [], [], []
     for side, pool in enumerate(pools):
         whole = _whole_shares(shares[side], chunk)
-        proposals.append(join(mixtures[side], whole, PLAIN))
+        proposals.append(join(mixtures[side], whole))
         mixture = pool.log_mixture(whole, [{}, *mixtures[side]])
         final.append(np.exp(-mixture))
         per_draw.append(_shares_of(weights[side] * np.exp(mixture)))

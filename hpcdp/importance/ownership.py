@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from hpcdp.errors import MechanismError
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import BINS, PLAIN
-from hpcdp.importance.proposal import Proposal
+from hpcdp.importance.kinds import BINS, PLAIN, Proposal
 from hpcdp.mechanisms.outputs import Outputs
 
 Floats = NDArray[np.float64]

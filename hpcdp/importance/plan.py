@@ -332,7 +332,7 @@ def time_tape(sampler: Sampler, first: Input, schema: Schema, most: int) -> Timi
     most: outputs of a timed call; 0: as many as there are in a chunk by rows, and some one by one.
     """
     from hpcdp.importance.generator import draw_tape
-    from hpcdp.importance.proposal import Proposal
+    from hpcdp.importance.kinds import Proposal
 
     def draw(size: int, by_rows: bool = True) -> Outputs:
         how = {"proposal": Proposal.plain(), "is_plain": True, "by_rows": by_rows}

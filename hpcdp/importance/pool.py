@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.importance._tape_kernels import mix_log_weights
+from hpcdp.importance._kernels import mix_log_weights
 from hpcdp.importance.chains import is_chain
 from hpcdp.importance.curve import fit_weighted, weighted_sums
 from hpcdp.importance.elite import Component, Elite, log_ratios

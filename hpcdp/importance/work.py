@@ -17,16 +17,16 @@ from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.outcomes import Failure, Found, NewFile, Report
 from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
-from hpcdp.importance._class_kernels import find_inside
+from hpcdp.importance._kernels import find_inside
 from hpcdp.importance.bounds import spread
 from hpcdp.importance.choice import aims_of, asked_of, bounded_of, choose, directions_of, main_of, rest_of
 from hpcdp.importance.fresh import fresh_prints
 from hpcdp.importance.generator import Tape
 from hpcdp.importance.generator import draw_tape as noted
+from hpcdp.importance.kinds import Proposal
 from hpcdp.importance.levels import learn
 from hpcdp.importance.ownership import NOT_OWN, ONE, OUTPUTS, find_rows, keeps_rows
 from hpcdp.importance.plan import CHUNK, FEW, LOOKED, Choice, DrawTape, LearnTape, few_of, last_of, stage_of
-from hpcdp.importance.proposal import Proposal
 from hpcdp.importance.sums import Cells, count_leftover, sum_lower, sum_upper
 from hpcdp.losses import kind_of, make_loss
 from hpcdp.losses.auto._vectors import projecting_loss
@@ -151,7 +151,7 @@ def _learn(context: Context, number: int, recorded: Choice | None = None) -> tup
         bounded_of(problem, recorded),
     )
     for side, proposal in enumerate(proposals):
-        state |= {f"proposal{side}.{name}": array for name, array in proposal.state().items()}
+        state |= proposal.state(f"proposal{side}.")
     if projection[0] is not None:
         state |= projection_state(projection[0], _PREFIX)
         state[_PROJECTING] = np.frombuffer(projecting.encode(), np.uint8)
@@ -216,16 +216,7 @@ class Judge:
 
     def __init__(self, problem: Problem, state: State, choice: Choice) -> None:
         self.choice = choice
-        self.proposals = [
-            Proposal.restore(
-                {
-                    name.removeprefix(f"proposal{side}."): v
-                    for name, v in state.items()
-                    if name.startswith(f"proposal{side}.")
-                }
-            )
-            for side in (0, 1)
-        ]
+        self.proposals = [Proposal.restore(state, f"proposal{side}.") for side in (0, 1)]
         projecting = state.get(_PROJECTING, np.zeros(0, np.uint8)).tobytes().decode()
         self._projection = restore_projection(
             state, _PREFIX, lambda own: _projecting_loss(problem, projecting).restore_projection(own)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import BINS, MOST_ORDERED, MOST_VALUES, PLAIN
-from hpcdp.importance.proposal import Proposal, join
+from hpcdp.importance.kinds import BINS, MOST_ORDERED, MOST_VALUES, Proposal, join
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +45,7 @@ def component(rng: np.random.Generator, strength: float = 1.0) -> dict[str, Floa
 
 def proposal(seed: int = 0, strength: float = 1.0) -> Proposal:
     rng = np.random.default_rng(seed)
-    return join([component(rng, strength) for _ in SHARES[1:]], SHARES, PLAIN)
+    return join([component(rng, strength) for _ in SHARES[1:]], SHARES)
 
 
 def by_rows(mechanism: Callable[[Any, int], Any], mixture: Proposal, seed: int, size: int = SIZE, **how: Any) -> Any:

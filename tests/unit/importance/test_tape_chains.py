@@ -17,9 +17,8 @@ from hpcdp.importance.curve import weighted_sums
 from hpcdp.importance.elite import Elite, log_ratios
 from hpcdp.importance.fit import fit
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import PLAIN
+from hpcdp.importance.kinds import PLAIN, Proposal, join
 from hpcdp.importance.pool import Pool
-from hpcdp.importance.proposal import Proposal, join
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +55,7 @@ def chained(kind: str, step: float = 0.0) -> list[dict[str, Floats]]:
 
 
 def proposal(kind: str, step: float = 0.0) -> Proposal:
-    return join(chained(kind, step), SHARES, PLAIN)
+    return join(chained(kind, step), SHARES)
 
 
 KINDS: dict[str, Any] = {
@@ -200,7 +199,7 @@ def test_chains_that_end_at_every_place(name: str) -> None:
     step, draw, law, coefficients = ENDED[name]
     ends = ((3.5, 1.5, 1.0), (5.5, 2.5, 1.3), (8.5, 1.0, 0.8))  # which share no output where they lie apart
     components = [ended((step,) * 3, coefficients, *end) for end in ends]
-    tape = Tape(7, join(components, SHARES, PLAIN), SIZE, True)
+    tape = Tape(7, join(components, SHARES), SIZE, True)
     out = np.asarray(draw(tape, (SIZE, 3)), np.float64)
     (entry,), (strata, _) = tape.entries(), tape.strata(np.arange(SIZE))
     every = log_ratios(tape, np.arange(SIZE), components)
@@ -241,7 +240,7 @@ def test_no_draw_of_a_chain_that_ends_is_missed(name: str) -> None:
     """What a chain draws, it has a density of, which is the product of its places' densities."""
     steps, coefficients, t, upper = ROUGH[name]
     component = ended(steps, coefficients, t, upper)
-    tape = Tape(8, join([component], np.array([0.3, 0.7]), PLAIN), SIZE, True)
+    tape = Tape(8, join([component], np.array([0.3, 0.7])), SIZE, True)
     tape.exponential(size=(SIZE, len(steps)))
     (entry,), (strata, _) = tape.entries(), tape.strata(np.arange(SIZE))
     found = log_ratios(tape, np.arange(SIZE), [component])[:, 0]
@@ -267,7 +266,7 @@ def test_draws_on_tiles_tell_probabilities_by_their_integrals(terms: int, chance
         tables.append({"exponential": np.stack(rows)})
     pool, size = Pool(), 1 << 14
     numbers = [0, *pool.add(tables)]
-    tape = Tape(11, join(tables, np.full(4, 0.25), PLAIN), size, True)
+    tape = Tape(11, join(tables, np.full(4, 0.25)), size, True)
     out = np.asarray(tape.geometric(chance, (size, terms)).sum(axis=1), np.float64)
     pool.take([(out, tape)], numbers)
     cells, weights = out.astype(np.int64), pool.weights()
@@ -290,7 +289,7 @@ def test_a_chain_is_as_wide_as_the_plane_of_a_sum(terms: int, chance: float, lea
 
     scale = least / terms * -math.log1p(-chance)
     tilt = {"exponential": np.full((terms, 1), scale)}
-    tape = Tape(3, join([tilt], np.array([0.125, 0.875]), PLAIN), 1 << 16, True)
+    tape = Tape(3, join([tilt], np.array([0.125, 0.875])), 1 << 16, True)
     out, weights = draw(tape), np.exp(tape.log_weights(np.arange(1 << 16))[0])
     inside, near = np.flatnonzero(out >= least), np.flatnonzero(out >= least - 3)
     elite = [Elite(tape, inside, weights[inside], out[inside])]
@@ -299,7 +298,7 @@ def test_a_chain_is_as_wide_as_the_plane_of_a_sum(terms: int, chance: float, lea
     exact = float(stats.nbinom(terms, chance).sf(least - terms - 1))
     variances = []
     for component in (tilt, found):
-        again = Tape(4, join([component], np.array([0.125, 0.875]), PLAIN), 1 << 16, True)
+        again = Tape(4, join([component], np.array([0.125, 0.875])), 1 << 16, True)
         x = np.where(draw(again) >= least, np.exp(again.log_weights(np.arange(1 << 16))[0]), 0.0)
         strata = again.strata(np.arange(x.size))[0]
         variances.append(sum(float(x[strata == k].var()) * float((strata == k).mean()) for k in (0, 1)))
@@ -310,7 +309,7 @@ def test_a_chain_is_as_wide_as_the_plane_of_a_sum(terms: int, chance: float, lea
 @pytest.mark.parametrize("power", [1000, -1000])
 def test_the_unit_of_outputs_does_not_change_a_chain(power: int) -> None:
     """Squares of outputs of 10^300 and of 10^-300 are no floats; other noise blurs the score, which such squares do not tell."""
-    tape = Tape(3, join([{"exponential": np.full((3, 1), 2.5)}], np.array([0.125, 0.875]), PLAIN), 1 << 13, True)
+    tape = Tape(3, join([{"exponential": np.full((3, 1), 2.5)}], np.array([0.125, 0.875])), 1 << 13, True)
     out = tape.exponential(1.0, (tape.size, 3)).sum(axis=1) + 0.5 * tape.standard_normal(tape.size)
     weights = np.exp(tape.log_weights(np.arange(tape.size))[0])
     inside, near = np.flatnonzero(out >= 8.0), np.flatnonzero(out >= 6.0)

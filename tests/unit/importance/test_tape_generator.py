@@ -28,10 +28,9 @@ from tapes import (
 )
 
 from hpcdp.errors import MechanismError
-from hpcdp.importance import kept
+from hpcdp.importance import tape as noted
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import BINS, PLAIN
-from hpcdp.importance.proposal import Proposal, join
+from hpcdp.importance.kinds import BINS, PLAIN, Proposal, join
 
 Floats = NDArray[np.float64]
 SLOW = ("f", "beta", "student", "negative binomial", "chisquare", "gamma")
@@ -136,7 +135,7 @@ def test_what_is_drawn_has_the_law_of_its_component(name: str) -> None:
     """And log-ratios are those of scipy's densities, within 1e-12 of their size and the bound that is told."""
     draw, law_of = TILTED[name]
     own = component(np.random.default_rng(8))
-    mixture, size = join([own], ONLY, PLAIN), 50_000
+    mixture, size = join([own], ONLY), 50_000
     tape = Tape(4, mixture, size, True)
     for place in range(PLACES):
         values, law = np.asarray(draw(tape, size))[50:], law_of(own[name][place])
@@ -310,7 +309,7 @@ def many_places(g: Any, n: Any) -> Any:
 @pytest.mark.slow
 def test_places_beyond_those_that_are_kept_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a mechanism that draws a million numbers for an output does not fill the memory."""
-    monkeypatch.setattr(kept, "_MOST_KEPT", 1)
+    monkeypatch.setattr(noted, "_MOST_KEPT", 1)
     for out, tape in (
         by_rows(many_places, proposal(2), 3),
         one_by_one(lambda g: many_places(g, None), proposal(2), 3, 3_000),

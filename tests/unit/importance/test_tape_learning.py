@@ -19,10 +19,9 @@ from hpcdp.importance.chains import is_score
 from hpcdp.importance.elite import Elite
 from hpcdp.importance.fit import fit
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import is_chained
+from hpcdp.importance.kinds import Proposal, is_chained
 from hpcdp.importance.levels import learn
 from hpcdp.importance.pool import Pool
-from hpcdp.importance.proposal import Proposal
 from hpcdp.importance.shares import Side, best_shares
 from hpcdp.importance.training import Direction, Taught, draws_for
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from tapes import proposal
 
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import BINS, PLAIN
-from hpcdp.importance.proposal import Proposal, join
+from hpcdp.importance.kinds import BINS, Proposal, join
 from hpcdp.importance.result import _whole
 
 Floats = NDArray[np.float64]
@@ -141,7 +140,7 @@ def test_the_bound_of_a_few_normals_is_far_below_what_sums_are_rounded_to() -> N
     ),
 )
 def test_the_bound_holds_where_terms_of_one_kind_cancel(kind: str, draw: Any, row: Floats, rows: bool) -> None:
-    mixture, size = join([{kind: row[None]}], np.array([0.5, 0.5]), PLAIN), 40
+    mixture, size = join([{kind: row[None]}], np.array([0.5, 0.5])), 40
     tape = Tape(1, mixture, size, rows)
     if rows:
         draw(tape, size)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from tapes import RARE, SIZE, by_rows, check_weights, one_by_one, proposal, quantiles
 
-from hpcdp.importance.proposal import Proposal
+from hpcdp.importance.kinds import Proposal
 
 Floats = NDArray[np.float64]
 

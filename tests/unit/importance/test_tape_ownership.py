@@ -19,9 +19,8 @@ from some_slow import some_slow
 
 from hpcdp.errors import MechanismError
 from hpcdp.importance.generator import Tape, draw_tape
-from hpcdp.importance.kinds import PLAIN
+from hpcdp.importance.kinds import Proposal, join
 from hpcdp.importance.ownership import Ownership, find_rows
-from hpcdp.importance.proposal import Proposal, join
 from hpcdp.mechanisms._callable import CallableMechanism
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.study.sampler import Sampler
@@ -56,7 +55,7 @@ def tilted() -> Proposal:
         {"normal": np.array([[s, 1.2], [0.5 * s, 1.0], [-s, 1.1]]), "laplace": np.array([[0.5 + 0.2 * s, 1.5, 1.5]])}
         for s in (1.5, -1.5)
     ]
-    return join(ways, np.array([0.5, 0.25, 0.25]), PLAIN)  # type: ignore[arg-type]
+    return join(ways, np.array([0.5, 0.25, 0.25]))  # type: ignore[arg-type]
 
 
 def check_weights(function: Callable[..., Any], found: Ownership, law: Any, vectorised: bool = True) -> None:

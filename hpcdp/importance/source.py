@@ -1,0 +1,125 @@
+"""Entries of all outputs of a call at once: of each kind a block (size, m), drawn and tilted by component."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.importance import _chain_kernels as chains
+from hpcdp.importance import _kernels as kernels
+from hpcdp.importance.kinds import CODES, PLAIN, Proposal, draw_choices, draw_order, draw_tilted, is_chained
+from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, UNIFORM
+from hpcdp.mechanisms.streams import Bits, Floats
+
+Ints = NDArray[np.int64]
+
+_LEAST_HELD, _MOST_HELD, _MOST_SPARE = 1 << 14, 1 << 20, 4
+_spare: dict[int, list[Floats]] = {}  # by size, of tapes that are gone
+
+
+class Memory:
+    """Memory of numbers, from tapes that are gone: new memory costs a page fault each 4 KiB, as much as what is drawn into it."""
+
+    def __init__(self) -> None:
+        self._held: list[Floats] = []
+
+    def take(self, size: int) -> Floats:
+        """An array (size,) of any numbers."""
+        if not _LEAST_HELD <= size <= _MOST_HELD:
+            return np.empty(size)
+        spare = _spare.get(size)
+        found = spare.pop() if spare else np.empty(size)
+        self._held.append(found)
+        return found
+
+    def give_back(self) -> None:
+        """What nobody else holds."""
+        while self._held:
+            held = self._held.pop()
+            if sys.getrefcount(held) == _ALONE and len(spare := _spare.setdefault(held.size, [])) < _MOST_SPARE:
+                spare.append(held)
+
+
+def _references() -> int:
+    """What is counted of an object that nothing but one local variable holds."""
+    made = object()
+    return sys.getrefcount(made)
+
+
+_ALONE = _references()
+
+
+class Source:
+    """Draws blocks of `size` outputs from a proposal.
+
+    bits: what they come from. rows: the outputs of each component, of the plain one too; none where all are plain.
+    """
+
+    def __init__(self, proposal: Proposal, size: int, rows: list[Ints], bits: Bits, memory: Memory) -> None:
+        self._tables, self._size, self._bits, self._memory = proposal.tables, size, bits, memory
+        self._parts = [(c, own) for c, own in enumerate(rows) if c and own.size]
+        self._plain = np.random.Generator(bits)
+        self._scores: dict[str, Floats] = {}  # of chained kinds
+
+    def of(self, seed: np.random.SeedSequence) -> Source:
+        """This one, which draws from another seed from now on."""
+        self._bits = Bits(seed)
+        return self
+
+    def draw(self, kind: str, m: int, base: Any, first: int) -> NDArray[Any]:
+        """Each output's entries of a kind from place `first` on, (size, m); base: see `Entry`."""
+        table = self._tables.get(kind)
+        if table is None or first >= table.shape[1]:
+            parts = []
+        else:
+            parts = [(rows, table[c, first:]) for c, rows in self._parts]
+        if kind in CODES:
+            return self._standards(kind, m, parts)
+        if kind == "choice":
+            return self._choices(base, m, parts)
+        if kind == "order":
+            times = self._taken(EXPONENTIAL, self._size, base)
+            for rows, own in parts:
+                part = times[rows]
+                draw_order(part, 0, own[0])  # which tilts them
+                times[rows] = part
+            return draw_order(times, base, None)
+        tilt = np.full((self._size, m), PLAIN[kind][0]) if parts else None
+        for rows, own in parts:
+            tilt[rows, : own.shape[0]] = own[:m, 0]  # type: ignore[index]
+        return np.asarray(draw_tilted(kind, base, tilt, self._plain, (self._size, m)))
+
+    def _taken(self, code: int, *shape: int) -> Floats:
+        found = np.empty(shape)
+        self._bits.take(code, found.reshape(-1))
+        return found
+
+    def _standards(self, kind: str, m: int, parts: list[tuple[Ints, Floats]]) -> Floats:
+        code, block = CODES[kind], self._memory.take(self._size * m).reshape(self._size, m)
+        self._bits.take(code, block.reshape(-1))
+        for rows, own in parts:
+            part, coins = block[rows], np.empty((0, 0, 0))
+            if kind in ("laplace", "uniform"):  # coins of as many columns as are tilted
+                coins = self._taken(UNIFORM, 1 + (kind == "uniform"), rows.size, min(m, own.shape[0]))
+            kernels.tilt(code, part, coins, own)
+            if is_chained(kind, own):
+                more = np.empty((0, 0))
+                if kind != "laplace":
+                    more = self._taken(UNIFORM if kind == "exponential" else EXPONENTIAL, *part.shape)
+                scores = self._scores.setdefault(kind, np.zeros(self._size))
+                before = scores[rows]
+                chains.draw_chained(code, part, more, own, before, PLAIN[kind].size)
+                scores[rows] = before
+            block[rows] = part
+        return block
+
+    def _choices(self, masses: Floats, m: int, parts: list[tuple[Ints, Floats]]) -> Ints:
+        coins = self._taken(UNIFORM, self._size, m)
+        block = draw_choices(masses, None, coins)
+        for rows, own in parts:
+            for j in range(min(m, own.shape[0])):
+                block[rows, j] = draw_choices(masses, own[j], coins[rows, j])
+        return block
