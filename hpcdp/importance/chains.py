@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.importance import _chain_kernels as chain
-from hpcdp.importance.elite import Component, Elite
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import CHAINED, PLAIN, Entry, is_chained
+from hpcdp.importance.kinds import CHAINED, PLAIN, Component, Entry
+from hpcdp.importance.pool import Elite
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,11 +36,6 @@ _KNOTS = 5  # between which heights of bins are straight: as many numbers as a f
 _HATS = np.maximum(
     0.0, 1.0 - np.abs((np.arange(chain.BINS)[:, None] + 0.5) / chain.BINS * (_KNOTS - 1) - np.arange(_KNOTS))
 )
-
-
-def is_chain(component: Component) -> bool:
-    """Whether a component has a chain."""
-    return any(is_chained(kind, table) for kind, table in component.items())
 
 
 def can_chain(tape: Tape) -> bool:

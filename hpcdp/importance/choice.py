@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,12 @@ from numpy.typing import NDArray
 
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.importance.bounds import split_level
-from hpcdp.importance.curve import delta_by_loss
 from hpcdp.importance.kinds import Proposal
 from hpcdp.importance.levels import Learned
+from hpcdp.importance.mixtures import Goal, least_counted
 from hpcdp.importance.ownership import Ownership
 from hpcdp.importance.plan import CHUNK, FEW, PLAIN, WEIGHING, Bets, Choice
-from hpcdp.importance.shares import least_counted
-from hpcdp.importance.training import LOOK, Direction, Taught, draws_for, leftover_for
+from hpcdp.importance.training import LOOK, Direction, draws_for, leftover_for
 from hpcdp.notions.levels import share_level
 from hpcdp.planning.index import first_of
 from hpcdp.study.problem import Problem
@@ -53,41 +53,28 @@ def aims_of(problem: Problem, deltas: Floats) -> list[tuple[int, int]]:
     return [(d, len(e.epsilons) - 1) for d in directions]
 
 
-def bounded_of(problem: Problem, recorded: Choice | None = None) -> list[int]:
-    """The directions whose cells share the level: the one that is asked for, else both; those of a choice that is on record."""
-    if recorded is not None:
-        return recorded.bounded
-    asked = problem.study.estimate.certified_direction
-    return [0, 1] if asked is None else [DIRECTIONS.index(asked)]
+def goal_of(problem: Problem) -> Goal:
+    """What draws of a study are for."""
+    e, aims = problem.study.estimate, partial(aims_of, problem)
+    rest, main = (_REST_CERTIFIED, _MAIN_CERTIFIED) if e.certify else (_REST, 0.0)
+    return Goal(np.asarray(e.epsilons), aims, rest, main)
 
 
-def rest_of(problem: Problem) -> float:
-    """Times the relative variance of the aims that other cells may have."""
-    return _REST_CERTIFIED if problem.study.estimate.certify else _REST
-
-
-def main_of(problem: Problem) -> float:
-    """What the aims weigh at least when draws are shared out, of all cells."""
-    return _MAIN_CERTIFIED if problem.study.estimate.certify else 0.0
-
-
-def asked_of(problem: Problem, learned: Learned, classes: Ints) -> float:
+def asked_of(problem: Problem, learned: Learned) -> float:
     """Draws that the aims ask for, as a share of those that may be drawn; without a target 0.
 
     inf where nothing tells δ̂ though draws are in the set of an aim, or where training cannot explain what it saw; 0 where none
-    are. classes: of cells, (2, cells).
+    are.
     """
-    e = problem.study.estimate
-    directions = directions_of(learned, classes, np.asarray(e.epsilons))
-    found = 0.0
+    target, directions, found = problem.study.estimate.target, learned.directions(), 0.0
     for d, j in _aims(problem, directions):
         one = directions[d]
         if not (one.p.classes > j).any():
             continue
         if not one.told(j) > 0.0 or j in one.unexplained:
             return math.inf
-        if e.target is not None:
-            found = max(found, one.draws(j, e.target.relative_error) / e.target.most)
+        if target is not None:
+            found = max(found, one.draws(j, target.relative_error) / target.most)
     return found
 
 
@@ -96,85 +83,109 @@ def _aims(problem: Problem, directions: Sequence[Direction]) -> list[tuple[int, 
 
 
 def choose(
-    problem: Problem,
-    learned: Learned,
-    classes: Ints,
-    way: Ownership,
-    declared: Bools | None,
-    bounded: Sequence[int],
+    problem: Problem, learned: Learned, way: Ownership, declared: Bools | None, recorded: Choice | None
 ) -> tuple[Choice, tuple[Proposal, Proposal]]:
     """Sizes, bets and cut-offs, and the proposals; plain ones where they gain nothing.
 
-    declared: which draws of D are where D′ has no output, as the study declares; None where it declares nothing. bounded: the
-    directions that share the level; the other one gets no bets and no plain draws.
+    declared: which draws of D are where D′ has no output, as the study declares; None where it declares nothing. recorded: what
+    was chosen before, whose directions with bounds stay; a direction without them gets no bets and no plain draws.
     """
     e = problem.study.estimate
     epsilons, chunk = np.asarray(e.epsilons), CHUNK if way.by_rows else FEW
-    directions = directions_of(learned, classes, epsilons)
+    directions = learned.directions()
+    odd = tuple(tuple((j, *told) for j, told in d.unexplained.items()) for d in directions)
     aims = _aims(problem, directions)
+    # bounds know of no strata
     gain = max(
-        (float(directions[d].plain[j] / max(directions[d].unstratified[j], 1e-300)) for d, j in aims),
-        default=0.0,
-    )  # bounds know of no strata
-    proposals = learned.proposals
+        (float(directions[d].plain[j] / max(directions[d].unstratified[j], 1e-300)) for d, j in aims), default=0.0
+    )
     if gain < _GAIN:
         learned = learned.plainly()
-        proposals, directions, gain = learned.proposals, directions_of(learned, classes, epsilons), 1.0
+        directions, gain = learned.directions(), 1.0
     bounds = directions
     if declared is not None:
-        bounds = [_declared(directions[0], declared), directions[1]]
-    certified = None if e.certify is None else np.isin(epsilons, e.certify)
-    ranked = np.stack([bounds[d].delta for d in bounded])[None]
-    error = np.stack([bounds[d].error for d in bounded])[None]
-    levels = np.zeros((2, epsilons.size))
-    levels[bounded] = share_level(
-        ranked, ranked.shape, (1.0 - e.confidence) / len(first_of(problem.tape_keys)), certified, error
-    )[0]
-    if e.target is None:
-        share = max(chunk, e.test // 4 if gain > 1.0 else e.test)
-        draws, most = -(-share // chunk) * chunk, max(0, e.test - share)
-    else:
-        most = e.target.most
-        asked, certifies = e.target.relative_error, e.certify is not None
-        wanted = [draws_for(bounds[d], j, asked, float(levels[d, j]) or 1e-3, chunk, most, certifies) for d, j in aims]
-        least = least_counted(np.array([bounds[d].delta[j] for d, j in aims])) if aims else 0.0
-        largest_error = _MARGIN * asked * math.sqrt(rest_of(problem))
-        draws = _round_up(max(wanted, default=1 << 20), bounds, largest_error, least, most, chunk)
-        if not certifies:  # nobody asked for a certificate: plain draws take as long again as the estimate
-            most = min(most, max(LOOK, math.ceil(draws * WEIGHING / PLAIN)))
-    bets, leftover, needed = [], [], []
-    for d, direction in enumerate(bounds):
-        columns = [j for j in range(epsilons.size) if levels[d, j] > 0.0]
-        cutoffs = [direction.cutoff(j, draws, float(levels[d, j])) for j in columns]
-        rates = [
-            direction.bet(j, draws, float(levels[d, j]), m)[:2] for j, (m, _) in zip(columns, cutoffs, strict=True)
-        ]
-        beyond = [has for _, has in cutoffs]
-        own = [float(split_level(levels[d, j]).leftover) for j, has in zip(columns, beyond, strict=True) if has]
-        found = leftover_for(direction, [j for at, j in aims if at == d], beyond, columns, max(1e-300, sum(own)), most)
-        leftover.append(-(-found[0] // chunk) * chunk)
-        needed.append(found[1] if math.isfinite(found[1]) else -1.0)
-        bets.append(
-            Bets(
-                tuple(columns),
-                tuple(r for r, _ in rates),
-                tuple(k for _, k in rates),
-                tuple(m for m, _ in cutoffs),
-                tuple(beyond),
-            )
-        )
+        p, q = directions[0].p, directions[0].q
+        inside = replace(p, classes=np.where(declared, p.classes, 0)), replace(q, classes=np.zeros_like(q.classes))
+        bounds = [Direction(*inside, epsilons, directions[0].by_loss, is_declared=True), directions[1]]
+    levels = _levels(problem, bounds, recorded)
+    draws, most = _sizes(problem, bounds, aims, levels, chunk, gain)
+    bets, leftover, needed = zip(
+        *(_bets(one, levels[d], draws, most, chunk, [j for at, j in aims if at == d]) for d, one in enumerate(bounds)),
+        strict=True,
+    )
 
-    def rows(name: str) -> Any:
-        return tuple(tuple(getattr(d, name).tolist()) for d in directions)
-
-    forward, reverse = (tuple(row) for row in levels.tolist())
+    def rows(values: Iterable[Floats]) -> Any:
+        return tuple(tuple(row.tolist()) for row in values)
 
     choice = Choice(
-        way.by_rows, way.flat, way.looked, int(draws), (int(leftover[0]), int(leftover[1])), (bets[0], bets[1]),
-        (forward, reverse), rows("delta"), rows("error"), gain, (needed[0], needed[1]),
-        declared is not None, "",
-    )  # fmt: skip
-    return choice, proposals
+        by_rows=way.by_rows,
+        flat=way.flat,
+        looked=way.looked,
+        draws=draws,
+        leftover=leftover,
+        bets=bets,
+        levels=rows(levels),
+        delta=rows(d.delta for d in directions),
+        error=rows(d.error for d in directions),
+        gain=gain,
+        needed=needed,
+        declared=declared is not None,
+        state="",
+        unexplained=odd,
+    )
+    return choice, learned.proposals
+
+
+def _levels(problem: Problem, bounds: Sequence[Direction], recorded: Choice | None) -> Floats:
+    """The failure probability of each cell's bounds, (2, epsilons): of the directions on record, or that are asked for."""
+    e = problem.study.estimate
+    which = [0, 1] if e.certified_direction is None else [DIRECTIONS.index(e.certified_direction)]
+    if recorded is not None:
+        which = recorded.bounded
+    certified = None if e.certify is None else np.isin(e.epsilons, e.certify)
+    ranked, error = (np.stack([getattr(bounds[d], name) for d in which])[None] for name in ("delta", "error"))
+    found = np.zeros((2, len(e.epsilons)))
+    whole = (1.0 - e.confidence) / len(first_of(problem.tape_keys))
+    found[which] = share_level(ranked, ranked.shape, whole, certified, error)[0]
+    return found
+
+
+def _sizes(
+    problem: Problem, bounds: Sequence[Direction], aims: list[tuple[int, int]], levels: Floats, chunk: int, gain: float
+) -> tuple[int, int]:
+    """Draws of each distribution from proposals, and plain ones at most."""
+    e = problem.study.estimate
+    if e.target is None:
+        share = max(chunk, e.test // 4 if gain > 1.0 else e.test)
+        return -(-share // chunk) * chunk, max(0, e.test - share)
+    most, asked, certifies = e.target.most, e.target.relative_error, e.certify is not None
+    wanted = [draws_for(bounds[d], j, asked, float(levels[d, j]) or 1e-3, chunk, most, certifies) for d, j in aims]
+    least = least_counted(np.array([bounds[d].delta[j] for d, j in aims])) if aims else 0.0
+    largest_error = _MARGIN * asked * math.sqrt(goal_of(problem).rest)
+    draws = _round_up(max(wanted, default=1 << 20), bounds, largest_error, least, most, chunk)
+    if not certifies:  # nobody asked for a certificate: plain draws take as long again as the estimate
+        most = min(most, max(LOOK, math.ceil(draws * WEIGHING / PLAIN)))
+    return draws, most
+
+
+def _bets(
+    direction: Direction, levels: Floats, draws: int, most: int, chunk: int, aims: list[int]
+) -> tuple[Bets, int, float]:
+    """Bets of a direction's cells, its plain draws, and after how many a certificate keeps most of δ, −1: not told."""
+    columns = [j for j in range(levels.size) if levels[j] > 0.0]
+    cutoffs = [direction.cutoff(j, draws, float(levels[j])) for j in columns]
+    rates = [direction.bet(j, draws, float(levels[j]), m)[:2] for j, (m, _) in zip(columns, cutoffs, strict=True)]
+    beyond = [has for _, has in cutoffs]
+    own = sum(float(split_level(levels[j]).leftover) for j, has in zip(columns, beyond, strict=True) if has)
+    plain, needed = leftover_for(direction, aims, beyond, columns, max(1e-300, own), most)
+    bets = Bets(
+        tuple(columns),
+        tuple(rate for rate, _ in rates),
+        tuple(kappa for _, kappa in rates),
+        tuple(m for m, _ in cutoffs),
+        tuple(beyond),
+    )
+    return bets, -(-plain // chunk) * chunk, needed if math.isfinite(needed) else -1.0
 
 
 def _round_up(
@@ -192,37 +203,3 @@ def _round_up(
             others = max(others, float((ratios * ratios).max(initial=0.0)))
     wanted = max(aimed, math.ceil(min(others, max(_MORE * aimed, _ALWAYS), most)))
     return -(-wanted // chunk) * chunk
-
-
-def directions_of(learned: Learned, classes: Ints, epsilons: Floats) -> list[Direction]:
-    """Both directions, as training draws tell of them. classes: of cells, (2, cells)."""
-    found = []
-    for d in (0, 1):
-        taught = [
-            Taught(
-                classes[d][learned.cells_of[s]],
-                learned.weights[s],
-                learned.shares[s],
-                learned.proposals[s].largest,
-                learned.within[s][d],
-            )
-            for s in (0, 1)
-        ]
-        loss = (1.0 if d == 0 else -1.0) * learned.losses[learned.cells_of[d]]
-        which = np.flatnonzero(loss > epsilons[0])
-        density = (learned.shares[d] * learned.weights[d])[which]
-        by_loss = np.array([delta_by_loss(loss[which], density, e) for e in epsilons])
-        found.append(Direction(taught[d], taught[1 - d], epsilons, by_loss))
-    return found
-
-
-def _declared(direction: Direction, inside: Bools) -> Direction:
-    """The forward direction with its sets within what is declared to be impossible for D′."""
-    p, q = direction.p, direction.q
-    return Direction(
-        replace(p, classes=np.where(inside, p.classes, 0)),
-        replace(q, classes=np.zeros_like(q.classes)),
-        direction.epsilons,
-        direction.by_loss,
-        is_declared=True,
-    )

@@ -60,6 +60,11 @@ def is_chained(kind: str, table: Floats) -> bool:
     return kind in CHAINED and table.shape[-1] > PLAIN[kind].size
 
 
+def is_chain(component: Component) -> bool:
+    """Whether a component has a chain."""
+    return any(is_chained(kind, table) for kind, table in component.items())
+
+
 @dataclass(frozen=True, eq=False)
 class Proposal:
     """A mixture of components.

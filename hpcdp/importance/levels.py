@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.importance.chains import can_chain, is_score
+from hpcdp.importance.curve import delta_by_loss
 from hpcdp.importance.fit import fit, wild
 from hpcdp.importance.generator import Tape
 from hpcdp.importance.kinds import Proposal, join
-from hpcdp.importance.mixtures import MOST_TOLD, Aims, mixtures_of, side_of
-from hpcdp.importance.pool import Above, Pool, estimate
+from hpcdp.importance.mixtures import MOST_TOLD, Goal, mixtures_of, side_of
+from hpcdp.importance.pool import Above, Known, Pool
+from hpcdp.importance.training import Direction, Taught
 from hpcdp.losses.line.cells import LineCells
 
 Floats = NDArray[np.float64]
@@ -47,6 +50,7 @@ class Learned:
     w·1_S of a draw within its stratum, as a share of that of all draws, (2, epsilons).
     """
 
+    epsilons: Floats
     cells: LineCells
     losses: Floats
     proposals: tuple[Proposal, Proposal]
@@ -56,6 +60,32 @@ class Learned:
     plain: tuple[Floats, Floats]
     within: tuple[Floats, Floats]
 
+    @cached_property
+    def classes(self) -> Ints:
+        """How many ε L̂ exceeds in each cell, and −L̂ does, (2, cells)."""
+        return np.stack([np.searchsorted(self.epsilons, values, "left") for values in (self.losses, -self.losses)])
+
+    def directions(self) -> list[Direction]:
+        """Both directions, as training draws tell of them."""
+        found = []
+        for d, sign in enumerate((1.0, -1.0)):
+            p, q = (
+                Taught(
+                    self.classes[d][self.cells_of[s]],
+                    self.weights[s],
+                    self.shares[s],
+                    self.proposals[s].largest,
+                    self.within[s][d],
+                )
+                for s in (d, 1 - d)
+            )
+            loss = sign * self.losses[self.cells_of[d]]
+            which = np.flatnonzero(loss > self.epsilons[0])
+            density = (self.shares[d] * self.weights[d])[which]
+            by_loss = np.array([delta_by_loss(loss[which], density, e) for e in self.epsilons])
+            found.append(Direction(p, q, self.epsilons, by_loss))
+        return found
+
     def plainly(self) -> Learned:
         """The same with plain draws for the test."""
         ones, whole = (tuple(np.ones(side.shape) for side in sides) for sides in (self.weights, self.within))
@@ -63,24 +93,12 @@ class Learned:
         return replace(self, proposals=plain, weights=ones, shares=self.plain, within=whole)  # type: ignore[arg-type]
 
 
-def learn(
-    draw: Draw,
-    epsilons: Floats,
-    size: int,
-    chunk: int,
-    aims: Aims,
-    rest: float = 1.5,
-    main: float = 0.0,
-    last: int = 0,
-    asks: Asks = lambda _: 0.0,
-) -> Learned:
-    """Learn from draws of both laws; with chains first where a score tells outputs exactly and nothing is to be certified, else
-    where without them more is asked for than may be drawn. What asks for fewer draws is kept.
+def learn(draw: Draw, goal: Goal, size: int, chunk: int, last: int = 0, asks: Asks = lambda _: 0.0) -> Learned:
+    """Learn from draws of both distributions; with chains first where a score tells outputs exactly and nothing is to be
+    certified, else where without them more is asked for than may be drawn. What asks for fewer draws is kept.
 
-    size: draws of each law and level. chunk: outputs to a chunk of the test, of which shares are whole numbers. aims: told
-    what is known, for which cells the draws are meant. rest: times their relative variance that other cells may have. main:
-    what they weigh at least when draws are shared out. last: draws of each law of the last round at least where chains are
-    tried, which decide sets.
+    size: draws of each distribution and stage. chunk: outputs to a chunk of the test, of which shares are whole numbers. last:
+    draws of each distribution of the last round at least where chains are tried, which decide sets.
     """
     pools, calls = (Pool(), Pool()), [0, 0]
 
@@ -98,41 +116,14 @@ def learn(
         numbers = pools[side].add(wild(pools[side].tapes[0]))
         if len(numbers):
             sample(side, numbers, [size // 2 // len(numbers)] * len(numbers))
-    reached = [-np.inf, -np.inf]
-    goal = max(float(epsilons[-1]), 0.0)
-    rounds_left = [2, 2]  # at the goal, or without progress
-    for _ in range(_MOST_LEVELS):
-        _, losses, where, weights = estimate(pools)
-        for direction in (0, 1):
-            if not rounds_left[direction]:
-                continue
-            scores = [(losses if direction == 0 else -losses)[cell] for cell in where]
-            above = [Above(*side) for side in zip(scores, weights, strict=True)]
-            t = _rise(scores, above, goal)
-            if t is None or t <= reached[direction] + 1e-6 or t >= goal:
-                rounds_left[direction] -= 1
-            if t is None:
-                continue
-            if above[direction].mass(t) < _LEAST * weights[direction].size:
-                rounds_left[direction] = 0  # δ beyond is smaller still: L̂ rises no more, and draws would lead nowhere
-                continue
-            reached[direction] = max(t, reached[direction])
-            for side in (0, 1):
-                elite = pools[side].elite(scores[side] > t, weights[side])
-                if elite:
-                    found = fit(elite)
-                    numbers = pools[side].add([component for _, component in found])
-                    counts = [max(1, int(share * size / 2)) for share, _ in found]
-                    sample(side, numbers, counts)
-        if not any(rounds_left):
-            break
+    _climb(pools, max(float(goal.epsilons[-1]), 0.0), size, sample)
 
     def finish(chains: bool, alone: bool = False) -> Learned:
         least = size * (_LAST if chunk >= size else 1)
         own, times = (size, -(-max(last, least) // size)) if chains else (least, 1)
-        return _finish(pools, epsilons, sample, own, times, chunk, aims, rest, main, chains, alone)
+        return _finish(pools, goal, sample, own, times, chunk, chains, alone)
 
-    if main == 0.0 and all(is_score(pool.tapes[0], pool.outputs[0]) for pool in pools):
+    if goal.main == 0.0 and all(is_score(pool.tapes[0], pool.outputs[0]) for pool in pools):
         chained = finish(True, True)
         if (asked := asks(chained)) <= 1.0:
             return chained
@@ -142,6 +133,35 @@ def learn(
         return without
     chained = finish(True)
     return chained if asks(chained) < asked else without
+
+
+def _climb(pools: tuple[Pool, Pool], goal: float, size: int, sample: Callable[..., None]) -> None:
+    """Draw from ever rarer sets of both directions, up to {L̂ > goal}, or until that no longer leads on."""
+    reached = [-np.inf, -np.inf]
+    rounds_left = [2, 2]  # at the goal, or without progress
+    for _ in range(_MOST_LEVELS):
+        known = Known.of(pools)
+        for direction in (0, 1):
+            if not rounds_left[direction]:
+                continue
+            scores, above = known.scores[direction], known.above[direction]
+            t = _rise(scores, above, goal)
+            if t is None or t <= reached[direction] + 1e-6 or t >= goal:
+                rounds_left[direction] -= 1
+            if t is None:
+                continue
+            if above[direction].mass(t) < _LEAST * known.weights[direction].size:
+                rounds_left[direction] = 0  # δ beyond is smaller still: L̂ rises no more, and draws would lead nowhere
+                continue
+            reached[direction] = max(t, reached[direction])
+            for side, pool in enumerate(pools):
+                elite = pool.elite(scores[side] > t, known.weights[side])
+                if elite:
+                    found = fit(elite)
+                    numbers = pool.add([component for _, component in found])
+                    sample(side, numbers, [max(1, int(share * size / 2)) for share, _ in found])
+        if not any(rounds_left):
+            return
 
 
 def _rise(scores: Sequence[Floats], above: Sequence[Above], goal: float) -> float | None:
@@ -162,54 +182,43 @@ def _rise(scores: Sequence[Floats], above: Sequence[Above], goal: float) -> floa
 
 def _finish(
     pools: tuple[Pool, Pool],
-    epsilons: Floats,
-    sample: Callable[[int, Sequence[int], Sequence[int], int], None],
+    goal: Goal,
+    sample: Callable[..., None],
     size: int,
     times: int,
     chunk: int,
-    aims: Aims,
-    rest: float,
-    main: float,
     chains: bool,
     alone: bool,
 ) -> Learned:
     """The final proposals, with shares by the variances of all cells, and a last round drawn from them.
 
-    size, times: of each law in a call, and how many calls. chains: whether they are candidates; alone: and nothing else is.
+    size, times: of each distribution in a call, and how many calls. chains: whether they are candidates; alone: and nothing else.
     """
     rounds = [-(-times // _FIRST), times - -(-times // _FIRST)] if chains and can_chain(pools[0].tapes[0]) else [times]
-    for calls in rounds:
-        if calls:
-            cells, losses, where, weights = estimate(pools)
-            mixtures, shares = mixtures_of(
-                pools, epsilons, losses, where, weights, aims, rest, main, chains, alone, chains
-            )
-            for side in (0, 1):
-                numbers = [0, *pools[side].add(mixtures[side])]
-                if len(numbers) > 1:
-                    sample(side, numbers, [max(1, int(s * size)) for s in shares[side]], calls)
-    cells, losses, where, weights = estimate(pools)
+    for calls in filter(None, rounds):
+        mixtures, shares = mixtures_of(pools, Known.of(pools), goal, chains, alone, chains)
+        for side, pool in enumerate(pools):
+            numbers = [0, *pool.add(mixtures[side])]
+            if len(numbers) > 1:
+                sample(side, numbers, [max(1, int(s * size)) for s in shares[side]], calls)
+    known = Known.of(pools)
     if chains:  # they end where sets do, which the last draws have moved
-        mixtures, shares = mixtures_of(pools, epsilons, losses, where, weights, aims, rest, main, chains, alone)
-    proposals, final, per_draw, within = [], [], [], []
+        mixtures, shares = mixtures_of(pools, known, goal, chains, alone)
+    found = []
     for side, pool in enumerate(pools):
         whole = _whole_shares(shares[side], chunk)
-        proposals.append(join(mixtures[side], whole))
         mixture = pool.log_mixture(whole, [{}, *mixtures[side]])
-        final.append(np.exp(-mixture))
-        per_draw.append(_shares_of(weights[side] * np.exp(mixture)))
-        told = side_of(pool, mixtures[side], losses[where[side]], weights[side], epsilons, side, MOST_TOLD)
-        within.append(told.within(whole))
-    return Learned(
-        cells,
-        losses,
-        (proposals[0], proposals[1]),
-        where,
-        (final[0], final[1]),
-        (per_draw[0], per_draw[1]),
-        (_shares_of(weights[0]), _shares_of(weights[1])),
-        (within[0], within[1]),
-    )
+        found.append(
+            (
+                join(mixtures[side], whole),
+                np.exp(-mixture),
+                _shares_of(known.weights[side] * np.exp(mixture)),
+                _shares_of(known.weights[side]),
+                side_of(pool, mixtures[side], known, goal.epsilons, side, MOST_TOLD).within(whole),
+            )
+        )
+    proposals, final, per_draw, plain, within = zip(*found, strict=True)
+    return Learned(goal.epsilons, known.cells, known.losses, proposals, known.where, final, per_draw, plain, within)
 
 
 def _shares_of(densities: Floats) -> Floats:

@@ -1,23 +1,33 @@
-"""The proposal of each law that the test draws from: components at the sets' edges and between, and their shares."""
+"""The proposal of each law that the test draws from: components at the sets' edges and between, and their shares.
+
+Shares are those under which the sum of squares of the cells' relative variances is least.
+With weights w = f/Σ α_c g_c the variance of a cell is convex in the shares α, and a weighted sum of them over cells falls when
+each share is multiplied by the root of its derivative (Titterington 1976; Yu 2010: such steps never rise). Each cell weighs
+what its variance is; weights that build up over the steps instead run away with a cell that no share mends (seen: two to
+three times the worst variance). Heuristic: the variances are those of training draws.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.importance.chains import Near, can_chain, is_chain
+from hpcdp.importance.chains import Near, can_chain
 from hpcdp.importance.curve import delta_by_loss
-from hpcdp.importance.elite import Component, log_ratios
 from hpcdp.importance.fit import count_modes, fit
-from hpcdp.importance.pool import FEWEST, Above, Pool
-from hpcdp.importance.shares import Side, best_shares
+from hpcdp.importance.kinds import Component, is_chain
+from hpcdp.importance.pool import FEWEST, Above, Known, Pool, log_ratios
+from hpcdp.importance.training import sums_above
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 Aims = Callable[[Floats], list[tuple[int, int]]]
 """(direction, column of ε) of the cells that matter most, from δ̂ (2, epsilons), NaN where it is not told."""
@@ -35,42 +45,50 @@ _MOST_LOG = 300.0  # of a ratio, whose square is a number still
 _MOST_VALUES, _NEARLY = 64, 0.999  # of L̂ that hold so much of a set: up to so many each has a chain; far out are more
 _MOST_EDGES = 24  # chained components of a direction
 
+_STEPS = 60
+_LEAST_TOLD = 1e-100  # of δ̂: squares of relative variances must stay floats
+_COUNTS = 0.1  # of the least δ̂ that matters most: of cells below nothing is asked
+_NOT_SEEN = 3.0  # over the draws that tell of a stratum: the share of it that may lie where none of them does, at .95
+_ALIKE = 3.0  # standard errors of a stratum's mass within which it is 1
+_LEAST, _LEAST_CHAIN = 0.004, 0.0005  # share of a component below which it is left out; of a chain at least
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What draws are for.
+
+    aims: the cells that matter most, told what is known of δ. rest: times their relative variance that other cells may have.
+    main: what they weigh at least when draws are shared out.
+    """
+
+    epsilons: Floats
+    aims: Aims
+    rest: float = 1.5
+    main: float = 0.0
+
 
 def mixtures_of(
-    pools: tuple[Pool, Pool],
-    epsilons: Floats,
-    losses: Floats,
-    where: tuple[Ints, Ints],
-    weights: tuple[Floats, Floats],
-    aims: Aims,
-    rest: float,
-    main: float,
-    chains: bool,
-    alone: bool,
-    spreads: bool = False,
+    pools: tuple[Pool, Pool], known: Known, goal: Goal, chains: bool, alone: bool, spreads: bool = False
 ) -> tuple[list[list[Component]], list[Floats]]:
-    """The components of a mixture for each law but the plain one, and shares, the plain one's first.
+    """The components of a mixture for each distribution but the plain one, and shares, the plain one's first.
 
     chains: whether they are among the candidates; alone: and nothing else. spreads: half is spread evenly over them, as what the
     present L̂ takes for the edge of a set may be none.
     """
-    scores = [[sign * losses[cell] for cell in where] for sign in (1.0, -1.0)]
-    every = [[Above(*side) for side in zip(own, weights, strict=True)] for own in scores]
-    deltas = _deltas(scores, every, weights, epsilons)
-    wanted = aims(deltas)
-    goals = np.full(deltas.shape, rest)
+    deltas = _deltas(known, goal.epsilons)
+    wanted = goal.aims(deltas)
+    goals = np.full(deltas.shape, goal.rest)
     for d, j in wanted:
         goals[d, j] = 1.0
     sides, candidates = [], list[list[Component]]()
-    for side in (0, 1):
-        found = list[Component]()
+    for side, pool in enumerate(pools):
+        found, weights = list[Component](), known.weights[side]
         for direction in (0, 1):
-            score, above = scores[direction][side], every[direction][side]
-            own = [float(epsilons[j]) for d, j in wanted if d == direction]
-            told = epsilons[deltas[direction] > 0.0]
-            modes = 1
+            score, above = known.scores[direction][side], known.above[direction][side]
+            own = [float(goal.epsilons[j]) for d, j in wanted if d == direction]
+            told, modes = goal.epsilons[deltas[direction] > 0.0], 1
             for t, is_aim in _ladder(above, score.size, told, own):
-                elite = pools[side].elite(score > t, weights[side])
+                elite = pool.elite(score > t, weights)
                 if alone:
                     modes = max(modes, count_modes(elite))
                     continue
@@ -78,13 +96,13 @@ def mixtures_of(
                 modes = max(modes, len(tilted) - is_aim)
                 found += [one for _, one in tilted]
             if chains:
-                found += _chains(pools[side], score, weights[side], above, told, modes > 1)
+                found += _chains(pool, score, weights, above, told, modes > 1)
         candidates.append(found)
         most = _MOST_SHARED
         if chains:  # of one place weights are alike anyway
-            most = _MOST_SUMS if can_chain(pools[side].tapes[0]) else _MOST_CHAINED
-        sides.append(side_of(pools[side], found, losses[where[side]], weights[side], epsilons, side, most))
-    shares = best_shares(sides, deltas, goals, _PLAIN_SHARE, main)
+            most = _MOST_SUMS if can_chain(pool.tapes[0]) else _MOST_CHAINED
+        sides.append(side_of(pool, found, known, goal.epsilons, side, most))
+    shares = best_shares(sides, deltas, goals, _PLAIN_SHARE, goal.main)
     mixtures = list[list[Component]]()
     for side in (0, 1):
         if spreads and (some := np.array([False, *map(is_chain, candidates[side])])).any():
@@ -95,26 +113,17 @@ def mixtures_of(
     return mixtures, shares
 
 
-def _deltas(
-    scores: Sequence[Sequence[Floats]],
-    every: Sequence[Sequence[Above]],
-    weights: tuple[Floats, Floats],
-    epsilons: Floats,
-) -> Floats:
-    """`delta_by_loss` of both directions at each ε, (2, epsilons); NaN where few draws tell it.
-
-    scores, every: of each direction those of both laws.
-    """
+def _deltas(known: Known, epsilons: Floats) -> Floats:
+    """`delta_by_loss` of both directions at each ε, (2, epsilons); NaN where few draws tell it."""
     found = np.full((2, epsilons.size), np.nan)
-    for direction in (0, 1):
-        score, own = scores[direction][direction], weights[direction]
-        mine, other = every[direction][direction], every[direction][1 - direction]
+    for d in (0, 1):
+        score, own, mine, other = known.scores[d][d], known.weights[d], known.above[d][d], known.above[d][1 - d]
         inside = np.flatnonzero(score > epsilons[0])
         score, weight = score[inside], own[inside]
         for j, epsilon in enumerate(epsilons):
             if mine.told(epsilon) >= FEWEST and (not other.held(epsilon) or other.told(epsilon) >= FEWEST):
                 above = score > epsilon
-                found[direction, j] = delta_by_loss(score[above], weight[above], epsilon) / own.size
+                found[d, j] = delta_by_loss(score[above], weight[above], epsilon) / own.size
     return found
 
 
@@ -182,10 +191,9 @@ def _values_in(score: Floats, weights: Floats, low: float) -> int:
     return 1 + int(np.searchsorted(masses, _NEARLY * masses[-1])) if masses.size else 0
 
 
-def side_of(
-    pool: Pool, components: Sequence[Component], scores: Floats, weights: Floats, epsilons: Floats, side: int, most: int
-) -> Side:
-    """Draws of a law for `best_shares`: every so many of those in any set, so that they are about this many at most."""
+def side_of(pool: Pool, components: Sequence[Component], known: Known, epsilons: Floats, side: int, most: int) -> Side:
+    """Draws of a distribution for `best_shares`: every so many of those in any set, so that they are about this many at most."""
+    scores = known.scores[0][side]
     classes = np.stack([np.searchsorted(epsilons, sign * scores, "left") for sign in (1.0, -1.0)])
     inside = np.flatnonzero(classes.any(axis=0))
     step = max(1, inside.size // most)
@@ -200,4 +208,163 @@ def side_of(
     factors[1 - side] = np.exp(epsilons)
     every = np.exp(np.clip(np.pad(np.concatenate(ratios), ((0, 0), (1, 0))), -_MOST_LOG, _MOST_LOG))
     chains = np.array([False, *map(is_chain, components)])
-    return Side(every, weights[inside] * (step / scores.size), classes[:, inside], factors, chains)
+    return Side(every, known.weights[side][inside] * (step / scores.size), classes[:, inside], factors, chains)
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Draws of a law: ratios exp(log g_c − log f), (n, components), the first all 1; density (n,), so that Σ density·φ is E_f φ;
+    classes (2, n): how many ascending ε each direction's L̂ exceeds; factors (2, epsilons): what each cell multiplies P(S) by;
+    chains (components,): which have a chain.
+    """
+
+    ratios: Floats
+    density: Floats
+    classes: Ints
+    factors: Floats
+    chains: Bools | None = None
+
+    @cached_property
+    def _sorted(self) -> list[tuple[Floats, Floats, Ints]]:
+        """Of each direction ratios and densities of the draws in any of its sets by class, and where classes 1, 2, … begin."""
+        found = []
+        for classes in self.classes:
+            order = np.argsort(classes, kind="stable")
+            ends = np.searchsorted(classes[order], np.arange(1, self.factors.shape[1] + 2))
+            inside = order[ends[0] :]
+            found.append((self.ratios[inside], self.density[inside], ends - ends[0]))
+        return found
+
+    @cached_property
+    def _masses(self) -> tuple[Floats, Floats]:
+        """Of each component how much mass the draws here tell, which is 1 but for noise where it leads to sets alone, and what
+        share of E w² its variance is at least, as so few tell.
+        """
+        count = self.ratios.shape[1]
+        mass, square = self.density @ self.ratios, (self.density * self.density) @ (self.ratios * self.ratios)
+        masses, least = np.ones(count), np.ones(count)
+        told = square > 0.0
+        near = told & (np.abs(mass - 1.0) <= _ALIKE * np.sqrt(square))
+        masses[near] = mass[near]
+        least[told] = np.minimum(1.0, _NOT_SEEN * square[told] / mass[told] ** 2)
+        return masses, least
+
+    def strata_variances(self, alpha: Floats) -> Floats:
+        """Variances of w·1_S of a draw, (2, epsilons), where draws of each component are a stratum of fixed size."""
+        masses, least = self._masses
+        found = np.zeros(self.factors.shape)
+        for d, (ratios, density, ends) in enumerate(self._sorted):
+            own = density / (mixed := ratios @ alpha)
+            terms = np.stack([own, own / mixed])
+            sums = np.stack([terms[:, a:b] @ ratios[a:b] for a, b in pairwise(ends)], axis=1)
+            means, squares = sums[:, ::-1].cumsum(axis=1)[:, ::-1]  # (cells, components)
+            means, squares = means / masses, squares / masses
+            found[d] = np.maximum(squares - means**2, least * squares) @ alpha
+        return found
+
+    def within(self, alpha: Floats) -> Floats:
+        """`strata_variances` as shares of those of draws that are one stratum, (2, epsilons), at most 1."""
+        own = self.density / (self.ratios @ alpha)
+        parts = [
+            (sums_above(c, own, self.factors.shape[1]), sums_above(c, self.density, self.factors.shape[1]))
+            for c in self.classes
+        ]
+        whole = np.stack([squares - mean**2 for squares, mean in parts])
+        found = np.divide(self.strata_variances(alpha), whole, out=np.ones(whole.shape), where=whole > 0.0)
+        return np.asarray(np.minimum(1.0, found))
+
+
+def best_shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: float, main: float = 0.0) -> list[Floats]:
+    """Shares of each side's components, 0 for those that are left out.
+
+    Where draws of chains alone, and plain ones, have smaller variances than a mixture of all, others are left out: a few draws of
+    a wide component in a set that a chain fills have weights of the same size, and no stratum of their own.
+
+    deltas: δ̂ (2, epsilons), NaN for cells that do not count. goals: relative variances of cells, (2, epsilons), to each other; of
+    the least one are the cells that matter most; cells with less than a tenth of their δ̂ do not count. inf: does not count.
+    plain: the least share of the first component. main: what the cells that matter most weigh at least, of all.
+    """
+    if not all(side.chains is not None and side.chains.any() for side in sides):
+        return _shares(sides, deltas, goals, plain, main)
+    if all(side.chains[1:].all() for side in sides):  # type: ignore[index]
+        return _shares(sides, deltas, goals, plain, main, True)
+    every = _shares(sides, deltas, goals, plain, main)
+    kept = [np.flatnonzero(side.chains | (np.arange(side.chains.size) == 0)) for side in sides]  # type: ignore[union-attr]
+    few = [replace(side, ratios=side.ratios[:, own]) for side, own in zip(sides, kept, strict=True)]
+    alone = [np.zeros(side.ratios.shape[1]) for side in sides]
+    for found, own, values in zip(alone, kept, _shares(few, deltas, goals, plain, main, True), strict=True):
+        found[own] = values
+    used, aims, squares = _cells(sides, deltas, goals)
+    which = aims if main > 0.0 else used
+
+    def worth(alphas: list[Floats]) -> float:
+        parts = [s.strata_variances(a) * square for s, a, square in zip(sides, alphas, squares, strict=True)]
+        return float((np.sum(parts, axis=0)[which] ** 2).sum())
+
+    return min(every, alone, key=worth)
+
+
+def _cells(sides: Sequence[Side], deltas: Floats, goals: Floats) -> tuple[Bools, Bools, list[Floats]]:
+    """Which cells count, which matter most, and what each side's variances are multiplied by."""
+    used = (deltas > _LEAST_TOLD) & (goals < np.inf)
+    aims = used & (goals <= goals.min())
+    if aims.any():
+        used &= deltas >= least_counted(deltas[aims])
+    return used, aims, [np.where(used, (s.factors / np.where(used, deltas, 1.0)) ** 2 / goals, 0.0) for s in sides]
+
+
+def _shares(
+    sides: Sequence[Side], deltas: Floats, goals: Floats, plain: float, main: float, chains: bool = False
+) -> list[Floats]:
+    """By variances of draws that are one stratum, which steps are known to lower; of chains each cell weighs what that of its
+    strata is, which no such proof covers.
+    """
+    used, aims, squares = _cells(sides, deltas, goals)
+    alphas = [np.full(side.ratios.shape[1], 1.0 / side.ratios.shape[1]) for side in sides]
+    if not used.any():
+        return [np.eye(side.ratios.shape[1])[0] for side in sides]
+    kept = [np.ones(alpha.size, np.bool_) for alpha in alphas]
+    for step in range(_STEPS):
+        variances = np.zeros(deltas.shape)
+        mixed = []
+        for side, alpha, square in zip(sides, alphas, squares, strict=True):
+            mixed.append(side.ratios @ alpha)
+            terms = side.density / mixed[-1]
+            for d in (0, 1):
+                if not chains:
+                    variances[d] += square[d] * sums_above(side.classes[d], terms, deltas.shape[1])
+            if chains:
+                variances += square * side.strata_variances(alpha)
+        cells = np.where(used, np.maximum(variances / max(float(variances[used].max()), 1e-300), 1e-300), 0.0)
+        cells /= cells.sum()
+        own = float(cells[aims].sum())
+        if 0.0 < own < main:
+            cells = np.where(aims, cells * main / own, cells * (1.0 - main) / (1.0 - own))
+        for at, (side, square) in enumerate(zip(sides, squares, strict=True)):
+            worth = np.zeros(side.density.size)
+            for d in (0, 1):
+                worth += np.concatenate([[0.0], np.cumsum(cells[d] * square[d])])[side.classes[d]]
+            slopes = (side.density * worth / mixed[at] ** 2) @ side.ratios
+            alphas[at] = _floored(np.where(kept[at], alphas[at] * np.sqrt(slopes), 0.0), plain)
+            if chains:  # each has its part of the tapes to itself: without one, plain draws alone would be there
+                alphas[at] = _floored(np.maximum(alphas[at], _LEAST_CHAIN), plain)
+            elif step == _STEPS // 2:
+                kept[at] = (alphas[at] >= _LEAST) | (np.arange(alphas[at].size) == 0)
+                alphas[at] = _floored(np.where(kept[at], alphas[at], 0.0), plain)
+    return alphas
+
+
+def least_counted(aims: Floats) -> float:
+    """The least δ̂ of a cell that counts where these are the δ̂ that matter most."""
+    return _COUNTS * float(aims.min())
+
+
+def _floored(shares: Floats, plain: float) -> Floats:
+    total = float(shares.sum())
+    if not (0.0 < total < np.inf):
+        return np.asarray(np.eye(shares.size)[0])
+    found = shares / total
+    if found[0] < plain and found[1:].sum() > 0.0:
+        found[1:] *= (1.0 - plain) / found[1:].sum()
+        found[0] = plain
+    return np.asarray(found)

@@ -1,19 +1,19 @@
-"""Weighted draws of one law from all proposals so far, and what of them lies above thresholds of a score."""
+"""Weighted draws of one distribution from all proposals so far, what was found on their tapes, and L̂ from them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.importance._kernels import mix_log_weights
-from hpcdp.importance.chains import is_chain
 from hpcdp.importance.curve import fit_weighted, weighted_sums
-from hpcdp.importance.elite import Component, Elite, log_ratios
 from hpcdp.importance.generator import Tape
+from hpcdp.importance.kinds import Component, is_chain, join, whole
 from hpcdp.losses.line.cells import LineCells
 
 Floats = NDArray[np.float64]
@@ -24,6 +24,75 @@ FEWEST = 50.0
 
 _MOST_ELITE = 4_000
 _BLOCK = 1 << 16  # draws whose ratios are formed at once
+
+
+@dataclass(frozen=True, eq=False)
+class Elite:
+    """Outputs of one tape in a set that is looked for, (selected,), their weights, and their places on the line."""
+
+    tape: Tape
+    which: Ints
+    weights: Floats
+    outputs: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """What was found at one place: values and weights (size,), the number of each one's output; base: what was asked for.
+
+    base: of masses and orders that of all, else a tuple of arrays (size,).
+    """
+
+    kind: str
+    place: int
+    values: NDArray[Any]
+    output: Ints
+    base: Any
+
+
+def log_ratios(tape: Tape, which: Ints, components: Sequence[Component], with_plain: bool = False) -> Floats:
+    """log g_c − log f of these outputs under each component, (selected, components); with_plain: of the plain one first."""
+    tables = join(components, np.ones(len(components) + 1)).tables
+    out, magnitudes = np.zeros((which.size, len(components) + 1)), np.zeros(which.size)
+    for entry in whole(tape.entries(), tables):
+        entry.add_log_ratios(which, tables[entry.kind], out, magnitudes)
+    return out if with_plain else out[:, 1:]
+
+
+def find_places(elites: Sequence[Elite]) -> list[Place]:
+    """All that was found, place by place, over all tapes."""
+    parts: dict[tuple[str, int, Any], list[tuple[NDArray[Any], Ints, Any]]] = {}
+    start = 0
+    for elite in elites:
+        number = np.full(elite.tape.size, -1)
+        number[elite.which] = start + np.arange(elite.which.size)
+        start += elite.which.size
+        for entry in elite.tape.entries():
+            mine = number if entry.rows is None else number[entry.rows]
+            for j in range(entry.places):
+                inside = (mine >= 0) & (entry.used > j)
+                values = entry.values[inside] if entry.kind == "order" else entry.values[inside, j]
+                key: Any = ()
+                base = entry.base
+                if entry.kind == "choice":
+                    key = base.tobytes()
+                elif entry.kind == "order":
+                    key = base, entry.values.shape[1]
+                elif base is not None:
+                    bases = base if isinstance(base, tuple) else (base,)
+                    base = tuple(np.broadcast_to(part, entry.values.shape)[inside, j] for part in bases)
+                parts.setdefault((entry.kind, entry.first + j, key), []).append((values, mine[inside], base))
+    found = []
+    for (kind, place, _), some in parts.items():
+        values, outputs = (np.concatenate([part[i] for part in some]) for i in (0, 1))
+        base = some[0][2]
+        if kind == "uniform":  # sorted once, for all the fits
+            order = np.argsort(values, kind="stable")
+            values, outputs = values[order], outputs[order]
+        if isinstance(base, tuple):
+            base = tuple(np.concatenate(columns) for columns in zip(*(part[2] for part in some), strict=True))
+        found.append(Place(kind, place, values, outputs, base))
+    return found
 
 
 class _Tiles:
@@ -175,13 +244,34 @@ class Above:
         return float(self._mass[held] ** 2 / self._squares[held]) if self._squares[held] > 0.0 else 0.0
 
 
-def estimate(pools: tuple[Pool, Pool]) -> tuple[LineCells, Floats, tuple[Ints, Ints], tuple[Floats, Floats]]:
-    """Cells from all outputs, L̂ on them, the cell of each draw, and its weight."""
-    outputs = [np.concatenate(pool.outputs) for pool in pools]
-    weights = tuple(pool.weights() for pool in pools)
-    cells = LineCells.of(*(np.sort(side) for side in outputs))
-    where = tuple(np.searchsorted(cells.starts, side, "right") - 1 for side in outputs)
-    p, q = (
-        weighted_sums(cell, own, *pool.tiles, cells.size) for cell, own, pool in zip(where, weights, pools, strict=True)
-    )
-    return cells, fit_weighted(cells, *p, *q), where, weights  # type: ignore[return-value]
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What all draws of both distributions tell: cells, L̂ on them, and of each draw its cell and its weight."""
+
+    cells: LineCells
+    losses: Floats
+    where: tuple[Ints, Ints]
+    weights: tuple[Floats, Floats]
+
+    @classmethod
+    def of(cls, pools: tuple[Pool, Pool]) -> Known:
+        """From all outputs."""
+        outputs = [np.concatenate(pool.outputs) for pool in pools]
+        weights = pools[0].weights(), pools[1].weights()
+        cells = LineCells.of(*(np.sort(side) for side in outputs))
+        p_cells, q_cells = (np.searchsorted(cells.starts, side, "right") - 1 for side in outputs)
+        p, q = (
+            weighted_sums(cell, own, *pool.tiles, cells.size)
+            for cell, own, pool in zip((p_cells, q_cells), weights, pools, strict=True)
+        )
+        return cls(cells, fit_weighted(cells, *p, *q), (p_cells, q_cells), weights)
+
+    @cached_property
+    def scores(self) -> list[list[Floats]]:
+        """Of each direction L̂, or −L̂, of the draws of both distributions."""
+        return [[(sign * self.losses)[cell] for cell in self.where] for sign in (1.0, -1.0)]
+
+    @cached_property
+    def above(self) -> list[list[Above]]:
+        """Of each direction both distributions' draws by score."""
+        return [[Above(*side) for side in zip(own, self.weights, strict=True)] for own in self.scores]

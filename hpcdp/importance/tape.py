@@ -187,6 +187,13 @@ class Noted(Stream):
             found.append(Entry(kind, place, shaped, _ones(len(rows), 1), base, np.asarray(rows, np.int64)))
         return found
 
+    def lengths(self) -> dict[str, int]:
+        """Places of each kind that any output asked for."""
+        found: dict[str, int] = {}
+        for entry in self.entries():
+            found[entry.kind] = max(found.get(entry.kind, 0), entry.first + entry.places)
+        return found
+
     def log_weights(self, which: Ints) -> tuple[Floats, Floats]:
         """log w of these outputs, and how far the computed one may be from it, at most; (selected,) each."""
         count = self.proposal.count

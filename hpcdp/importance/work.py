@@ -1,10 +1,10 @@
-"""Work of random tapes: levels that learn, draws from proposals, and plain draws that bound the leftover."""
+"""Work of random tapes: stages that learn, draws from proposals, and plain draws that bound the leftover."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -12,17 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.doing import drawing
+from hpcdp._base.node import NodeExecutor, ProcessDied
 from hpcdp._base.raised import readable
 from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.outcomes import Failure, Found, NewFile, Report
 from hpcdp.engine.ways import Run
-from hpcdp.errors import DamagedError, MechanismError
+from hpcdp.errors import DamagedError, HpcdpError, MechanismError
 from hpcdp.importance._kernels import find_inside
 from hpcdp.importance.bounds import spread
-from hpcdp.importance.choice import aims_of, asked_of, bounded_of, choose, directions_of, main_of, rest_of
-from hpcdp.importance.fresh import fresh_prints
-from hpcdp.importance.generator import Tape
-from hpcdp.importance.generator import draw_tape as noted
+from hpcdp.importance.choice import asked_of, choose, goal_of
+from hpcdp.importance.generator import Tape, draw_tape
 from hpcdp.importance.kinds import Proposal
 from hpcdp.importance.levels import learn
 from hpcdp.importance.ownership import NOT_OWN, ONE, OUTPUTS, find_rows, keeps_rows
@@ -33,7 +32,8 @@ from hpcdp.losses.auto._vectors import projecting_loss
 from hpcdp.losses.line.lookup import Lookup
 from hpcdp.losses.line.projected import Projection, projection_state, restore_projection
 from hpcdp.losses.protocol import Side
-from hpcdp.mechanisms.functions import held
+from hpcdp.mechanisms.code_digest import modules_of
+from hpcdp.mechanisms.functions import held, pickled
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.planning.task import Work
 from hpcdp.store.arrays import fingerprint
@@ -42,6 +42,7 @@ from hpcdp.store.tallies import DamagedRecord
 from hpcdp.study.declared import Declared
 from hpcdp.study.mechanism import FunctionCall
 from hpcdp.study.problem import Problem, describe_pairs
+from hpcdp.study.sampler import Sampler
 from hpcdp.study.trust import names_code
 
 Floats = NDArray[np.float64]
@@ -80,95 +81,164 @@ def learn_tape(context: Context, work: LearnTape, report: Report) -> None:
         report.add("fits", work.name(context.problem, number), body, [file])
 
 
-def _draw(context: Context, law: str, stage: str, chunk: int, size: int, **how: Any) -> tuple[Outputs, Tape]:
-    """One chunk of a law's random tape; ChunkError names the chunk that the mechanism fails on."""
+@dataclass
+class Drawer:
+    """Draws chunks of one of a pair's distributions, D (side 0) or D′; what trial draws did not show ends the study.
+
+    by_rows, flat: see `Tape`. layout: by rows what a mechanism draws of each output in trial draws.
+    """
+
+    context: Context
+    pair: int
+    side: int
+    by_rows: bool
+    flat: str
+    layout: Layout = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.problem = self.context.problem
+        self.law = self.problem.pair_laws[self.pair][self.side]
+        self.layout = _trial_layout(self.context, self.law, self.flat) if self.by_rows else []
+
+    def where(self, stage: str, chunk: int | str) -> str:
+        """A chunk in words."""
+        return f"{stage} chunk {chunk} of {self.problem.describe_law(self.law)}"
+
+    def draw(self, stage: str, chunk: int, size: int, **how: Any) -> tuple[Outputs, Tape]:
+        """One chunk's outputs and tape; ChunkError names the chunk that the mechanism fails on."""
+        problem, where = self.problem, partial(self.where, stage, chunk)
+        how |= {"by_rows": self.by_rows, "flat": self.flat}
+        try:
+            with drawing(where):
+                return draw_tape(
+                    problem.sampler, problem.laws[self.law], self.law, stage, chunk, size, problem.schema, **how
+                )
+        except MechanismError as error:
+            raise ChunkError(where(), f"{readable(str(error))}{_AGAIN}") from error
+
+    def take(self, stage: str, chunk: int, size: int, **how: Any) -> tuple[Outputs, Tape]:
+        """The same of a chunk that counts: other variates than in trial draws, and declared impossibilities, are refused."""
+        outputs, tape = self.draw(stage, chunk, size, **how)
+        if tape.shared and self.by_rows:
+            raise MechanismError(
+                f"{self.where(stage, chunk)}: the mechanism drew {tape.shared} arrays from rng that have no axis of "
+                f"{tape.size:,} outputs, which it did not in trial draws{_INSTEAD}"
+            )
+        if self.by_rows and tape.layout() != self.layout:
+            raise MechanismError(
+                f"{self.where(stage, chunk)}: the mechanism drew {_drawn(tape.layout())} for each output, and in trial draws "
+                f"{_drawn(self.layout)}, so that these do not tell which outputs other entries are of{_INSTEAD}"
+            )
+        if self.side == 1 and self.problem.declared is not None:
+            self.problem.declared.refuse(outputs, self.where(stage, chunk))
+        return outputs, tape
+
+    def refuse_kept(self, part: str, chunk: int, outputs: Outputs, how: Mapping[str, Any]) -> None:
+        """Draw the chunk again with other noise for every other output: the rest must stay as it is."""
+        rows = np.arange(outputs.shape[0]) % 2 == 1
+        seed = np.random.SeedSequence([self.problem.sampler.seed, chunk, 1])
+        again, _ = self.draw(part, chunk, outputs.shape[0], **how, exchanged=(rows, seed))
+        if not keeps_rows(outputs, again, rows):
+            instead = _INSTEAD if self.by_rows else ""
+            raise MechanismError(f"{part} chunk {chunk}, other than in trial draws: {NOT_OWN}{instead}")
+
+    def refuse_other(self, part: str, prints: dict[int, str], size: int, how: Mapping[str, Any]) -> None:
+        """Draw these chunks again in a fresh process: outputs must be those of these fingerprints."""
+        problem = self.problem
+        given = problem.laws[self.law], self.law, part, size, problem.schema
+        call = problem.study.mechanism.call
+        is_given = isinstance(call, FunctionCall) or held(str(call)) is not None
+        how = {**how, "by_rows": self.by_rows, "flat": self.flat}
+        found = _fresh_prints(problem.sampler, is_given, list(prints), given, how)
+        if found not in (None, list(prints.values())):
+            raise MechanismError(
+                f"{self.where(part, ', '.join(map(str, prints)))}: a fresh process does not draw the same outputs from the same "
+                "random tapes; the mechanism keeps something from call to call, or draws from elsewhere than rng; accepted: "
+                "neither, or a study without tape"
+            )
+
+
+def _drawn(layout: Layout) -> str:
+    return ", ".join(f"{m} {kind}" for kind, m in layout[:8]) + (", …" if len(layout) > 8 else "") or "nothing"
+
+
+def _trial(context: Context, law: str, size: int, seed: int, **how: Any) -> tuple[Outputs, Tape]:
+    """Outputs of a plain tape of a trial's own stream."""
     problem = context.problem
+    if "exchanged" in how:
+        rows, other = how["exchanged"]
+        how["exchanged"] = rows, np.random.SeedSequence([problem.sampler.seed, other])
+    how = {"proposal": Proposal.plain(), **how}
+    return draw_tape(problem.sampler, problem.laws[law], law, None, seed, size, problem.schema, **how)
 
-    def where() -> str:
-        return f"{stage} chunk {chunk} of {problem.describe_law(law)}"
 
+def _trial_layout(context: Context, law: str, flat: str) -> Layout:
+    """What a mechanism draws of each output, by rows, in trial draws."""
+    return _trial(context, law, OUTPUTS, ONE, by_rows=True, flat=flat)[1].layout()
+
+
+def _fresh_prints(
+    sampler: Sampler, is_given: bool, chunks: list[int], given: tuple[Any, ...], how: Mapping[str, Any]
+) -> list[str] | None:
+    """Fingerprints of these chunks as a process draws them that has called nothing of the study's code before.
+
+    None of a function that cannot be sent to one. is_given: whether the function was given as an object; its modules go as they
+    are here, as to other processes. MechanismError where the mechanism fails there, or where there is no such process to be had.
+    """
+    function: Any = getattr(sampler.mechanism, "function", None)
     try:
-        with drawing(where):
-            return noted(problem.sampler, problem.laws[law], law, stage, chunk, size, problem.schema, **how)
-    except MechanismError as error:
-        raise ChunkError(where(), f"{readable(str(error))}{_AGAIN}") from error
+        own = modules_of(function) if is_given else set()
+        request = pickled((_prints, (replace(sampler), chunks, given, how), {}), own)
+    except Exception:  # whatever a class of someone else raises
+        return None
+    with NodeExecutor(1) as node:
+        try:
+            found: list[str] = node.submit_pickled(request).result()
+            return found
+        except ProcessDied as died:
+            raise MechanismError(f"the fresh process in which chunks are drawn once more {died.how}") from None
+        except HpcdpError as error:
+            raise MechanismError(f"in a fresh process {type(error).__name__}: {error}") from None
+
+
+def _prints(sampler: Sampler, chunks: list[int], given: tuple[Any, ...], how: Mapping[str, Any]) -> list[str]:
+    database, law, part, size, schema = given
+    return [fingerprint(draw_tape(sampler, database, law, part, chunk, size, schema, **how)[0]) for chunk in chunks]
 
 
 def _learn(context: Context, number: int, recorded: Choice | None = None) -> tuple[State, Choice]:
     """recorded: what was chosen before, if arrays alone are lost: the same directions get bounds."""
     problem, declared = context.problem, context.problem.declared
     e, laws = problem.study.estimate, problem.pair_laws[number]
-    trials = [partial(_trial, context, law) for law in dict.fromkeys(laws)]
-    way = find_rows(trials, CHUNK, few_of(problem))
-    by_rows, flat = way.by_rows, way.flat
-    projection: list[Projection | None] = [None]
-    projecting = ""
-    layouts = [_trial_layout(context, law, flat) if by_rows else [] for law in laws]
-    entered: tuple[list[Bools], list[Bools]] = (
-        [],
-        [],
-    )  # what is declared to be impossible for D′, of each law's draws in turn
+    way = find_rows([partial(_trial, context, law) for law in dict.fromkeys(laws)], CHUNK, few_of(problem))
+    drawers = [Drawer(context, number, side, way.by_rows, way.flat) for side in (0, 1)]
+    entered: list[Bools] = []  # what is declared to be impossible for D′, of D's draws in turn
 
-    def take(side: int, proposal: Proposal, size: int, call: int) -> tuple[Floats, Tape]:
-        outputs, tape = _draw(context, laws[side], "level", call, size, proposal=proposal, by_rows=by_rows, flat=flat)
-        if by_rows:
-            _refuse_others(tape, layouts[side], f"level chunk {call} of {problem.describe_law(laws[side])}")
-        if declared is not None and side == 1:
-            declared.refuse(outputs, f"level chunk {call} of {problem.describe_law(laws[1])}")
-        entered[side].append(np.zeros(size, np.bool_) if declared is None or side == 1 else declared.holds(outputs))
+    def take(side: int, proposal: Proposal, size: int, call: int) -> tuple[Outputs, Tape]:
+        outputs, tape = drawers[side].take("level", call, size, proposal=proposal)
+        if declared is not None and side == 0:
+            entered.append(declared.holds(outputs))
         return outputs, tape
 
     first = [take(side, Proposal.plain(), max(1, e.train // 2), 0) for side in (0, 1)]
+    projection, state = None, State()
     if problem.schema.columns not in (None, 1):
         sides = [Side(outputs, outputs.shape[0]) for outputs, _ in first]
         projecting = _projecting(problem, *sides)
-        projection[0] = _projecting_loss(problem, projecting).fit(*sides).projection()
+        projection = _projecting_loss(problem, projecting).fit(*sides).projection()
+        state = projection_state(projection, _PREFIX) | {_PROJECTING: np.frombuffer(projecting.encode(), np.uint8)}
 
     def draw(side: int, proposal: Proposal, size: int, call: int) -> tuple[Floats, Tape]:
         outputs, tape = first[side] if call == 0 else take(side, proposal, size, call)
-        return _on_line(outputs, projection[0]), tape
+        return _on_line(outputs, projection), tape
 
-    epsilons = np.asarray(e.epsilons)
-    learned = learn(
-        draw,
-        epsilons,
-        e.train,
-        CHUNK if by_rows else FEW,
-        lambda deltas: aims_of(problem, deltas),
-        rest_of(problem),
-        main_of(problem),
-        last_of(problem),
-        lambda found: asked_of(problem, found, _classes(found.losses, epsilons)),
-    )
-    classes = _classes(learned.losses, epsilons)
-    state: State = {"starts": learned.cells.starts, "classes": classes}
-    choice, proposals = choose(
-        problem,
-        learned,
-        classes,
-        way,
-        np.concatenate(entered[0])[: learned.weights[0].size] if declared is not None else None,
-        bounded_of(problem, recorded),
-    )
-    for side, proposal in enumerate(proposals):
-        state |= proposal.state(f"proposal{side}.")
-    if projection[0] is not None:
-        state |= projection_state(projection[0], _PREFIX)
-        state[_PROJECTING] = np.frombuffer(projecting.encode(), np.uint8)
-    odd = (direction.unexplained for direction in directions_of(learned, classes, epsilons))
-    unexplained = tuple(tuple((j, *told) for j, told in one.items()) for one in odd)
-    return state, replace(choice, state=digest_of(state), unexplained=unexplained)
-
-
-def _trial(context: Context, law: str, size: int, seed: int, **how: Any) -> tuple[Outputs, Tape]:
-    """Outputs of a plain tape of a trial's own stream."""
-    exchanged = how.pop("exchanged", None)
-    if exchanged is not None:
-        how["exchanged"] = exchanged[0], np.random.SeedSequence([context.problem.sampler.seed, exchanged[1]])
-    how.setdefault("proposal", Proposal.plain())
-    return noted(
-        context.problem.sampler, context.problem.laws[law], law, None, seed, size, context.problem.schema, **how
-    )
+    asks = partial(asked_of, problem)
+    learned = learn(draw, goal_of(problem), e.train, CHUNK if way.by_rows else FEW, last_of(problem), asks)
+    inside = None if declared is None else np.concatenate(entered)[: learned.weights[0].size]
+    choice, proposals = choose(problem, learned, way, inside, recorded)
+    drawn = proposals[0].state("proposal0.") | proposals[1].state("proposal1.")
+    state = {"starts": learned.cells.starts, "classes": learned.classes} | drawn | state
+    return state, replace(choice, state=digest_of(state))
 
 
 def _projecting(problem: Problem, p: Side, q: Side) -> str:
@@ -186,11 +256,6 @@ def _projecting_loss(problem: Problem, name: str) -> Any:
 
 def _on_line(outputs: Outputs, projection: Projection | None) -> Floats:
     return np.asarray(outputs, np.float64).reshape(-1) if projection is None else projection.coordinate(outputs)
-
-
-def _classes(losses: Floats, epsilons: Floats) -> Ints:
-    """How many ε L̂ exceeds, and −L̂ does, (2, cells)."""
-    return np.stack([np.searchsorted(epsilons, values, "left") for values in (losses, -losses)])
 
 
 def _learned(context: Context, work: DrawTape, report: Report) -> State:
@@ -250,106 +315,46 @@ class Judge:
         return Cells(np.asarray(bets.columns, np.int64) + 1, rates, cutoffs)
 
 
-def draw_tape(context: Context, work: DrawTape, report: Report) -> None:
+def record_tape(context: Context, work: DrawTape, report: Report) -> None:
     """Draw a span of chunks, and record the sums of each."""
     problem = context.problem
-    law = problem.pair_laws[work.pair][work.side]
     try:
         test = Judge(problem, _learned(context, work, report), work.choice)
-        stage = stage_of(problem, test.choice, work.part, work.side)
-        found = list(_chunks(context, test, work, law))
+        found = list(_chunks(context, test, work))
     except (MechanismError, DamagedError) as error:
         report.failures.append(Failure.of(work.describe(problem), error))
         return
+    stage = stage_of(problem, test.choice, work.part, work.side)
     draws = sum(stage.chunk_size(chunk) for chunk in range(work.start, work.stop))
     body = {"key": work.key, "part": work.part, "side": work.side, "draws": draws}
     body |= {"start": work.start, "stop": work.stop, "chunks": found}
     report.add("tapes", work.name, body)
 
 
-def _chunks(context: Context, test: Judge, work: DrawTape, law: str) -> Iterator[dict[str, Any]]:
-    is_plain, choice, proposal = work.part == "leftover", test.choice, test.proposals[work.side]
-    how = {"proposal": proposal, "by_rows": choice.by_rows, "flat": choice.flat, "is_plain": is_plain}
+def _chunks(context: Context, test: Judge, work: DrawTape) -> Iterator[dict[str, Any]]:
+    problem, choice, is_plain = context.problem, test.choice, work.part == "leftover"
+    drawer = Drawer(context, work.pair, work.side, choice.by_rows, choice.flat)
+    how = {"proposal": test.proposals[work.side], "is_plain": is_plain}
     total: dict[str, Any] | None = None
     prints: dict[int, str] = {}
-    layout = _trial_layout(context, law, choice.flat) if choice.by_rows else []
     for chunk in range(work.start, work.stop):
-        outputs, tape = _draw(context, law, work.part, chunk, choice.chunk, **how)
-        if choice.by_rows:
-            _refuse_others(tape, layout, f"{work.part} chunk {chunk} of {context.problem.describe_law(law)}")
-        if chunk % LOOKED == 0 and names_code(context.problem.study):
-            _refuse_kept(context, law, work.part, chunk, outputs, choice, how)
+        outputs, tape = drawer.take(work.part, chunk, choice.chunk, **how)
+        if chunk % LOOKED == 0 and names_code(problem.study):
+            drawer.refuse_kept(work.part, chunk, outputs, how)
             prints[chunk] = fingerprint(outputs)
-        if work.side == 1 and context.problem.declared is not None:
-            context.problem.declared.refuse(
-                outputs, f"{work.part} chunk {chunk} of {context.problem.describe_law(law)}"
-            )
         if not is_plain:
-            yield _sums(test, work.side, outputs, tape, context.problem.declared)
+            yield _sums(test, work.side, outputs, tape, problem.declared)
         else:
             one = _hits(test, work.side, outputs, tape)
             total = one if total is None else {key: _added(total[key], one[key]) for key in one}
     if prints:
-        _refuse_other(context, law, work.part, prints, choice, how)
+        drawer.refuse_other(work.part, prints, choice.chunk, how)
     if total is not None:
         yield total
 
 
 def _added(a: Any, b: Any) -> Any:
     return a + b if isinstance(a, int) else [x + y for x, y in zip(a, b, strict=True)]
-
-
-def _refuse_others(tape: Tape, layout: Layout, where: str) -> None:
-    """Refuse a tape by rows on which trial draws say nothing."""
-    if tape.shared:
-        raise MechanismError(
-            f"{where}: the mechanism drew {tape.shared} arrays from rng that have no axis of {tape.size:,} outputs, which it did "
-            f"not in trial draws{_INSTEAD}"
-        )
-    if tape.layout() != layout:
-        raise MechanismError(
-            f"{where}: the mechanism drew {_drawn(tape.layout())} for each output, and in trial draws {_drawn(layout)}, so that "
-            f"these do not tell which outputs other entries are of{_INSTEAD}"
-        )
-
-
-def _drawn(layout: Layout) -> str:
-    return ", ".join(f"{m} {kind}" for kind, m in layout[:8]) + (", …" if len(layout) > 8 else "") or "nothing"
-
-
-def _trial_layout(context: Context, law: str, flat: str) -> Layout:
-    """What a mechanism draws of each output, by rows, in trial draws."""
-    return _trial(context, law, OUTPUTS, ONE, by_rows=True, flat=flat)[1].layout()
-
-
-def _refuse_kept(
-    context: Context, law: str, part: str, chunk: int, outputs: Outputs, choice: Choice, how: Mapping[str, Any]
-) -> None:
-    """Draw the chunk again with other noise for every other output: the rest must stay as it is."""
-    rows = np.arange(choice.chunk) % 2 == 1
-    seed = np.random.SeedSequence([context.problem.sampler.seed, chunk, 1])
-    again, _ = _draw(context, law, part, chunk, choice.chunk, **how, exchanged=(rows, seed))
-    if not keeps_rows(outputs, again, rows):
-        raise MechanismError(
-            f"{part} chunk {chunk}, other than in trial draws: {NOT_OWN}{_INSTEAD if choice.by_rows else ''}"
-        )
-
-
-def _refuse_other(
-    context: Context, law: str, part: str, prints: dict[int, str], choice: Choice, how: Mapping[str, Any]
-) -> None:
-    """Draw these chunks again in a fresh process: outputs must be those of these fingerprints."""
-    problem = context.problem
-    given = problem.laws[law], law, part, choice.chunk, problem.schema
-    call = problem.study.mechanism.call
-    is_given = isinstance(call, FunctionCall) or held(str(call)) is not None
-    found = fresh_prints(problem.sampler, is_given, list(prints), *given, **how)
-    if found not in (None, list(prints.values())):
-        raise MechanismError(
-            f"{part} chunk {', '.join(map(str, prints))} of {problem.describe_law(law)}: a fresh process does not draw the same "
-            "outputs from the same random tapes; the mechanism keeps something from call to call, or draws from elsewhere than "
-            "rng; accepted: neither, or a study without tape"
-        )
 
 
 def _sums(test: Judge, side: int, outputs: Outputs, tape: Tape, declared: Declared | None) -> dict[str, Any]:
@@ -402,5 +407,5 @@ def _hits(test: Judge, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any
     return {"hits": hits.tolist(), "union": union}
 
 
-RUNS: Mapping[type[Work], Run] = {LearnTape: learn_tape, DrawTape: draw_tape}
+RUNS: Mapping[type[Work], Run] = {LearnTape: learn_tape, DrawTape: record_tape}
 """What this way does."""

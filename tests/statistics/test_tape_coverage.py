@@ -25,7 +25,7 @@ from hpcdp.analytic.geometric import geometric_sum_pair
 from hpcdp.engine.context import Context
 from hpcdp.errors import MechanismError
 from hpcdp.importance.plan import PARTS, Choice, DrawTape, stage_of
-from hpcdp.importance.work import Judge, _chunks, _learn
+from hpcdp.importance.work import Drawer, Judge, _chunks, _learn
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.planning.index import Index, TapeSpan
 from hpcdp.results.assemble import assemble
@@ -175,7 +175,7 @@ class Learned:
         """What chunks of a stage record."""
         key = self.choice.key(self.problem.tape_keys[0])
         work = DrawTape(0, part, side, start, stop, key, self.choice)
-        return list(_chunks(self.context, self.test, work, self.problem.pair_laws[0][side]))
+        return list(_chunks(self.context, self.test, work))
 
     def run(self) -> dict[str, Any]:
         """One test with fresh chunks: the arrays of its result."""
@@ -200,12 +200,9 @@ class Learned:
         return found / (chunks // 2)
 
     def _of_chunk(self, side: int, chunk: int, epsilon: float) -> np.ndarray:
-        from hpcdp.importance.work import _draw
-
         choice = self.choice
-        how = {"proposal": self.test.proposals[side], "by_rows": choice.by_rows, "flat": choice.flat}
-        law = self.problem.pair_laws[0][side]
-        outputs, tape = _draw(self.context, law, "tape", chunk, choice.chunk, **how)
+        drawer = Drawer(self.context, 0, side, choice.by_rows, choice.flat)
+        outputs, tape = drawer.draw("tape", chunk, choice.chunk, proposal=self.test.proposals[side])
         weights = np.exp(tape.log_weights(np.arange(choice.chunk))[0])
         found = np.zeros(2)
         for direction, classes in enumerate(self.test.classes(self.test.on_line(outputs))):

@@ -12,13 +12,12 @@ from scipy import stats
 from tapes import by_rows, check_mean, one_by_one
 
 from hpcdp.importance import _chain_kernels as chain
-from hpcdp.importance.chains import Near, is_chain, is_score
+from hpcdp.importance.chains import Near, is_score
 from hpcdp.importance.curve import weighted_sums
-from hpcdp.importance.elite import Elite, log_ratios
 from hpcdp.importance.fit import fit
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import PLAIN, Proposal, join
-from hpcdp.importance.pool import Pool
+from hpcdp.importance.kinds import PLAIN, Proposal, is_chain, join
+from hpcdp.importance.pool import Elite, Pool, log_ratios
 
 Floats = NDArray[np.float64]
 

@@ -16,13 +16,12 @@ import hpcdp
 from benchmarks import tape as bench
 from hpcdp import Study
 from hpcdp.importance.chains import is_score
-from hpcdp.importance.elite import Elite
 from hpcdp.importance.fit import fit
 from hpcdp.importance.generator import Tape
 from hpcdp.importance.kinds import Proposal, is_chained
 from hpcdp.importance.levels import learn
-from hpcdp.importance.pool import Pool
-from hpcdp.importance.shares import Side, best_shares
+from hpcdp.importance.mixtures import Goal, Side, best_shares
+from hpcdp.importance.pool import Elite, Pool
 from hpcdp.importance.training import Direction, Taught, draws_for
 
 Floats = NDArray[np.float64]
@@ -123,7 +122,7 @@ def test_equal_laws_and_all_alike_and_one_epsilon() -> None:
         (lambda tape: tape.standard_normal(tape.size), lambda tape: 100.0 + tape.standard_normal(tape.size)),
     ):
         for epsilons in (np.array([0.0]), np.linspace(0.0, 2.0, 100)):
-            found = learn(_draw_of(laws, 5), epsilons, 4096, 4096, _aims(epsilons.size))
+            found = learn(_draw_of(laws, 5), Goal(epsilons, _aims(epsilons.size)), 4096, 4096)
             for weights, shares in zip(found.weights, found.shares, strict=True):
                 assert (weights @ shares) == pytest.approx(1.0, abs=0.2)
             assert not np.isnan(found.losses).any()
@@ -135,7 +134,7 @@ EPSILONS = np.array([0.0, 0.3, 0.5])
 def _with_chains(laws: tuple[Any, Any], answers: list[float], main: float = 0.0) -> tuple[bool, list[float]]:
     """Whether proposals have chains where these are asked for in turn, and which answers are left."""
     left = list(answers)
-    found = learn(_draw_of(laws, 6), EPSILONS, 4096, 4096, _aims(3), main=main, asks=lambda _: left.pop(0))
+    found = learn(_draw_of(laws, 6), Goal(EPSILONS, _aims(3), main=main), 4096, 4096, asks=lambda _: left.pop(0))
     tables = [(kind, table) for one in found.proposals for kind, table in one.tables.items()]
     return any(is_chained(kind, table) for kind, table in tables), left
 
