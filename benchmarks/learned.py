@@ -16,7 +16,7 @@ import numpy as np
 from distributed import Client
 
 from hpcdp.analytic import Curve, GaussianShift, LaplaceShift, gaussian_sigma
-from hpcdp.analytic.laplace_vector import LaplaceVector
+from hpcdp.analytic.laplace import LaplaceVector
 from hpcdp.clusters.local import open_local
 from hpcdp.engine.driver import run
 from hpcdp.study.file import Study

@@ -1,29 +1,27 @@
 """Exact privacy spectra and trade-off curves of known mechanisms."""
 
-# these register the built-in mechanisms
-from hpcdp.analytic import _builtin, _builtin_choices, _builtin_local, _builtin_sampling  # noqa: F401
 from hpcdp.analytic._curve import Curve, Direction
-from hpcdp.analytic._registry import exact, register
+from hpcdp.analytic._exact import exact, register
+from hpcdp.analytic.counts import (
+    geometric_sum_pair,
+    geometric_sum_pmf,
+    noiseless_count,
+    randomized_response_pair,
+    rappor_pair,
+    threshold_release_pair,
+)
+from hpcdp.analytic.derived import Reversed, Subsampled, Symmetrised
 from hpcdp.analytic.discrete import Discrete
 from hpcdp.analytic.dp import ApproximateDP
 from hpcdp.analytic.dpsgd import toy_dpsgd_pair
 from hpcdp.analytic.exponential import exponential_pair, exponential_pmf, exponential_real_pair
-from hpcdp.analytic.gaussian import GaussianShift, gaussian_mu, gaussian_sigma
-from hpcdp.analytic.geometric import geometric_sum_pair, geometric_sum_pmf
-from hpcdp.analytic.laplace import LaplaceShift
-from hpcdp.analytic.laplace_vector import LaplaceVector, laplace_pair
-from hpcdp.analytic.local import randomized_response_pair, rappor_pair
-from hpcdp.analytic.noiseless import noiseless_count
+from hpcdp.analytic.gaussian import GaussianShift, gaussian_mu, gaussian_sigma, gaussian_textbook_delta
+from hpcdp.analytic.laplace import LaplaceShift, LaplaceVector, laplace_pair
 from hpcdp.analytic.noisy_max import noisy_max_index, noisy_max_value
 from hpcdp.analytic.normal_mixture import NormalMixture
 from hpcdp.analytic.piecewise import Piecewise
 from hpcdp.analytic.points import SpectrumPoints
-from hpcdp.analytic.reversed_pair import Reversed
 from hpcdp.analytic.sparse_vector import sparse_vector
-from hpcdp.analytic.subsampled import Subsampled
-from hpcdp.analytic.symmetrised import Symmetrised
-from hpcdp.analytic.textbook import gaussian_textbook_delta
-from hpcdp.analytic.threshold import threshold_release_pair
 from hpcdp.analytic.tradeoff_points import TradeOffPoints
 
 __all__ = [

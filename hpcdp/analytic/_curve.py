@@ -1,6 +1,7 @@
 """What every exact pair of output distributions offers: its spectrum and its trade-off curve."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -8,11 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import refusal
 from hpcdp.analytic._divergence import Parts
-from hpcdp.analytic._invert import invert_non_increasing
 
 Array = NDArray[np.float64]
 Direction = Literal["forward", "reverse"]
 DIRECTIONS: tuple[Direction, Direction] = ("forward", "reverse")
+
+_HALVINGS = 200  # enough for full precision of every solution above 2^-147
 
 
 class Curve(ABC):
@@ -169,3 +171,31 @@ def checked(name: str, values: ArrayLike, least: float, most: float) -> Array:
     if wrong.any():
         raise refusal(name, float(array[wrong].flat[0]), accepted)
     return array
+
+
+def invert_non_increasing(function: Callable[[Array], Array], target: Array) -> Array:
+    """Return the smallest x >= 0 with function(x) <= target, elementwise, to the last bit.
+
+    Args:
+        function: non-increasing on [0, infinity], maps arrays of target's shape to that shape.
+        target: float64, any shape.
+
+    Returns:
+        float64 of the shape of `target`: 0 where function(0) <= target, infinity where function stays
+        above the target.
+    """
+    reachable = function(np.full(target.shape, np.inf)) <= target
+    upper = np.ones(target.shape)
+    short = reachable & (function(upper) > target)
+    while short.any():
+        upper = np.where(short, 2.0 * upper, upper)
+        short = reachable & (function(upper) > target)
+    lower = np.zeros(target.shape)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (lower + upper)
+        if ((middle == lower) | (middle == upper)).all():
+            break
+        above = function(middle) > target
+        lower, upper = np.where(above, middle, lower), np.where(above, upper, middle)
+    solution = np.where(function(np.zeros(target.shape)) <= target, 0.0, upper)
+    return np.where(reachable, solution, np.inf)

@@ -1,5 +1,7 @@
 """The exponential mechanism over a finite range, and for one number on the half-line."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -62,10 +64,11 @@ def exponential_real_pair(first: float, second: float, rate: float) -> Piecewise
     unit = positive("rate", rate)
     reach = max(both) + _REACH / unit
 
-    def log_densities(t: Array) -> tuple[Array, Array]:
-        one, other = (
-            np.asarray(np.log(unit) - unit * np.abs(s - t) - np.log1p(-np.expm1(-unit * s)), np.float64) for s in both
-        )
-        return one, other
+    one, other = (real_log_density(s, unit) for s in both)
+    return Piecewise([(lambda t: (one(t), other(t)), np.unique([0.0, *both, reach]))])
 
-    return Piecewise([(log_densities, np.unique([0.0, *both, reach]))])
+
+def real_log_density(score: float, rate: float) -> Callable[[Array], Array]:
+    """The log density of `exponential_real` around a number; −inf below 0."""
+    whole = np.log(rate) - np.log1p(-np.expm1(-rate * score))
+    return lambda t: np.where(np.asarray(t) >= 0.0, whole - rate * np.abs(np.asarray(t) - score), -np.inf)

@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfcx, ndtr, ndtri
 
-from hpcdp._check import non_negative
-from hpcdp.analytic._curve import Curve, Direction, checked
+from hpcdp._check import non_negative, positive
+from hpcdp.analytic._curve import Curve, Direction, checked, invert_non_increasing
 from hpcdp.analytic._divergence import Parts
-from hpcdp.analytic._invert import invert_non_increasing
 from hpcdp.analytic.normal_mixture import NormalMixture
 from hpcdp.mechanisms.additive import noise_sigma
 
@@ -76,6 +75,29 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
         ValueError: a value out of range.
     """
     return noise_sigma(epsilon, delta, sensitivity)
+
+
+def gaussian_textbook_delta(epsilon: ArrayLike, sigma: float, sensitivity: float = 1.0) -> Array:
+    """Return the textbook's upper bound on the spectrum of Gaussian noise, not its truth (see `GaussianShift`).
+
+    min(1, 1.25 exp(-(sigma epsilon / sensitivity)^2 / 2)): the classical calibration of Dwork and Roth (2014), Theorem
+    A.1, solved for delta; the loose curve of Fig. 6a of Lu, Magdon-Ismail, Wei and Zikas (2024). It is proved
+    for epsilon < 1.
+
+    Args:
+        epsilon: levels >= 0, any shape.
+        sigma: the standard deviation, > 0.
+        sensitivity: the L2 distance of the two centres, > 0.
+
+    Returns:
+        float64 of the shape of `epsilon`, between 0 and 1.
+
+    Raises:
+        ValueError: a value out of range.
+    """
+    levels = checked("epsilon", epsilon, 0.0, np.inf)
+    units = levels * (positive("sigma", sigma) / positive("sensitivity", sensitivity))
+    return np.asarray(np.minimum(1.0, 1.25 * np.exp(-0.5 * units * units)))
 
 
 def gaussian_mu(epsilon: float, delta: ArrayLike) -> Array:

@@ -1,14 +1,17 @@
-"""Laplace and Gaussian noise, added to the database taken as a vector."""
+"""Laplace and Gaussian noise added to numbers of a database: all of them, the sum of its rows, a bounded sum or mean."""
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._check import positive, real, refusal
+from hpcdp._check import integer, positive, real, refusal
 
 Array = NDArray[np.float64]
 
@@ -76,14 +79,12 @@ def vector(database: NDArray[Any]) -> Array:
     return values.astype(np.float64).ravel()
 
 
-def vectors(databases: NDArray[Any]) -> Array:
-    """Return databases (size, rows) or (size, rows, columns) as float64 vectors: (size,) for one number each, else (size, d).
-
-    Raises:
-        ValueError: the databases are empty, or hold anything but finite numbers.
-    """
-    values = np.asarray(databases)
-    rows = vector(values).reshape(values.shape[0], -1)
+def _flat(databases: NDArray[Any], many: bool) -> Array:
+    """The vector of one database, or those of many: (size,) for one number each, else (size, d)."""
+    values = vector(databases)
+    if not many:
+        return values
+    rows = values.reshape(databases.shape[0], -1)
     return rows[:, 0] if rows.shape[1] == 1 else rows
 
 
@@ -114,15 +115,61 @@ def draw_gaussian(centre: Array | float, sigma: float, size: int, rng: np.random
     return out
 
 
+class Added(NamedTuple):
+    """Noise that is added to the numbers of one database, or of many.
+
+    centres: float64 of any shape of one database, (size,) or (size, d) of many. noise: "laplace", "gaussian", or None for
+    none. spread: the scale of Laplace noise, the standard deviation of Gaussian noise.
+    """
+
+    centres: NDArray[Any]
+    noise: str | None
+    spread: float = 0.0
+
+    def draw(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
+        """`size` outputs of the one database: (size,) for one number, else (size, d)."""
+        if self.noise is None:
+            return np.full(size, self.centres[0]) if self.centres.size == 1 else np.tile(self.centres, (size, 1))
+        return (draw_laplace if self.noise == "laplace" else draw_gaussian)(self.centres, self.spread, size, rng)
+
+    def draw_each(self, rng: np.random.Generator) -> NDArray[Any]:
+        """One output of each of many databases."""
+        if self.noise is None:
+            return self.centres
+        return self.centres + (rng.laplace if self.noise == "laplace" else rng.normal)(
+            0.0, self.spread, self.centres.shape
+        )
+
+
+def additive(law: Callable[..., Added]) -> Any:
+    """Make a mechanism of what it adds noise to: law(databases, many, **parameters), which describes it.
+
+    many: whether there are many databases, along the first axis. The mechanism has `each`, and the law for its exact curves.
+    """
+
+    @wraps(law)
+    def mechanism(database: NDArray[Any], size: int, rng: np.random.Generator, **parameters: Any) -> NDArray[Any]:
+        return law(np.asarray(database), False, **parameters).draw(size, rng)
+
+    def each(databases: NDArray[Any], rng: np.random.Generator, **parameters: Any) -> NDArray[Any]:
+        return law(np.asarray(databases), True, **parameters).draw_each(rng)
+
+    made: Any = mechanism
+    own = [p for p in inspect.signature(law).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    given = list(inspect.signature(mechanism, follow_wrapped=False).parameters.values())[:3]
+    made.__signature__, made.each, made.law = inspect.Signature([*given, *own]), each, law
+    return made
+
+
+@additive
 def laplace(
-    database: NDArray[Any],
-    size: int,
-    rng: np.random.Generator,
+    databases: NDArray[Any],
+    many: bool,
     *,
     epsilon: float | None = None,
     sensitivity: float = 1.0,
     scale: float | None = None,
-) -> Array:
+) -> Added:
     """Draw outputs of the Laplace mechanism on the database taken as a vector.
 
     Independent Laplace noise is added to every number of the database. The scale is `scale`, or
@@ -142,33 +189,19 @@ def laplace(
     Raises:
         ValueError: a parameter or the database is refused.
     """
-    return draw_laplace(vector(database), noise_scale(epsilon, sensitivity, scale), size, rng)
+    return Added(_flat(databases, many), "laplace", noise_scale(epsilon, sensitivity, scale))
 
 
-def laplace_each(
-    databases: NDArray[Any],
-    rng: np.random.Generator,
-    *,
-    epsilon: float | None = None,
-    sensitivity: float = 1.0,
-    scale: float | None = None,
-) -> Array:
-    """Draw one output of `laplace` on each database (size, rows) or (size, rows, columns): (size,) or (size, d)."""
-    spread = noise_scale(epsilon, sensitivity, scale)
-    centres = vectors(databases)
-    return centres + rng.laplace(0.0, spread, centres.shape)
-
-
+@additive
 def gaussian(
-    database: NDArray[Any],
-    size: int,
-    rng: np.random.Generator,
+    databases: NDArray[Any],
+    many: bool,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
     sensitivity: float = 1.0,
     sigma: float | None = None,
-) -> Array:
+) -> Added:
     """Draw outputs of the Gaussian mechanism on the database taken as a vector.
 
     Independent normal noise is added to every number of the database. Its standard deviation is `sigma`,
@@ -189,23 +222,158 @@ def gaussian(
     Raises:
         ValueError: a parameter or the database is refused.
     """
-    return draw_gaussian(vector(database), noise_sigma(epsilon, delta, sensitivity, sigma), size, rng)
+    return Added(_flat(databases, many), "gaussian", noise_sigma(epsilon, delta, sensitivity, sigma))
 
 
-def gaussian_each(
+@additive
+def noisy_sum(databases: NDArray[Any], many: bool, *, sigma: float | None = None, scale: float | None = None) -> Added:
+    """Draw the sum of the rows, column by column, plus normal noise of deviation `sigma` or Laplace noise of `scale`.
+
+    Rows are not clipped, so how private it is depends on how far one row can move the sum.
+
+    Args:
+        database: finite numbers of shape (rows,) or (rows, columns); rows may be none, which sum to 0.
+        size: how many outputs.
+        rng: the source of randomness; one call draws all the noise.
+        sigma: the standard deviation of normal noise, > 0; exactly one of `sigma` and `scale`.
+        scale: the scale of Laplace noise, > 0.
+
+    Returns:
+        float64 of shape (size,) for numbers or one column, else (size, columns).
+
+    Raises:
+        ValueError: a parameter or the database is refused.
+    """
+    noise = sum_noise(sigma, scale)
+    shape = databases.shape[many:]
+    if (
+        len(shape) not in (1, 2)
+        or 0 in shape[1:]
+        or databases.dtype.kind not in "biuf"
+        or not np.isfinite(databases).all()
+    ):
+        raise refusal("database", databases, "finite numbers of shape (rows,) or (rows, columns)")
+    sums = databases.astype(np.float64).sum(axis=int(many))
+    return Added(np.asarray(sums[:, 0] if many and shape[1:] == (1,) else sums), *noise)
+
+
+def sum_noise(sigma: float | None, scale: float | None) -> tuple[str, float]:
+    """Return which noise is meant, "gaussian" or "laplace", and its deviation or scale.
+
+    Raises:
+        ValueError: not exactly one of the two, or it is no finite number > 0.
+    """
+    if (sigma is None) == (scale is None):
+        raise refusal("sigma, scale", (sigma, scale), "exactly one of the two")
+    return ("gaussian", positive("sigma", sigma)) if scale is None else ("laplace", positive("scale", scale))
+
+
+@additive
+def bounded_mean(
     databases: NDArray[Any],
-    rng: np.random.Generator,
+    many: bool,
     *,
-    epsilon: float | None = None,
+    lower: float,
+    upper: float,
+    count: int,
+    epsilon: float,
     delta: float | None = None,
-    sensitivity: float = 1.0,
-    sigma: float | None = None,
-) -> Array:
-    """Draw one output of `gaussian` on each database (size, rows) or (size, rows, columns): (size,) or (size, d)."""
-    spread = noise_sigma(epsilon, delta, sensitivity, sigma)
-    centres = vectors(databases)
-    return centres + rng.normal(0.0, spread, centres.shape)
+    noise: Literal["laplace", "gaussian"] = "laplace",
+    column: int = 0,
+) -> Added:
+    """Draw outputs of the noisy mean of one column, clipped to [lower, upper].
+
+    The noise is added to lower + sum(clip(x, lower, upper) - lower) / count over the numbers x of the column: a row that is
+    missing stands for `lower`. One row moves it by (upper - lower) / count at most, from which the noise's scale follows.
+
+    Args:
+        database: (rows,) or (rows, columns); rows may be none; the column's numbers must not be NaN.
+        size: how many outputs.
+        rng: the source of randomness; one call draws all the noise.
+        lower: the lower limit that values are clipped to, finite.
+        upper: the upper limit that values are clipped to, finite, above `lower`.
+        count: what the sum is divided by, public, the same for a database and its neighbours, >= 1.
+        epsilon: the nominal privacy level, > 0.
+        delta: the nominal failure mass, 0 < delta < 1; with Gaussian noise only, and required there.
+        noise: "laplace" or "gaussian" (classical calibration, see `noise_sigma`).
+        column: which column, from 0; must be 0 for a database of shape (rows,).
+
+    Returns:
+        float64 of shape (size,).
+
+    Raises:
+        ValueError: a parameter or the database is refused.
+    """
+    values, low, high = _clipped(databases, many, lower, upper, column)
+    rows = integer("count", count, 1)
+    centres = np.asarray(low + np.sum(values - low, axis=-1) / rows)
+    return Added(centres, noise, _aggregate_noise(noise, epsilon, delta, (high - low) / rows))
 
 
-laplace.each = laplace_each  # type: ignore[attr-defined]
-gaussian.each = gaussian_each  # type: ignore[attr-defined]
+@additive
+def bounded_sum(
+    databases: NDArray[Any],
+    many: bool,
+    *,
+    lower: float,
+    upper: float,
+    epsilon: float,
+    delta: float | None = None,
+    noise: Literal["laplace", "gaussian"] = "laplace",
+    column: int = 0,
+) -> Added:
+    """Draw outputs of the noisy sum of one column, clipped to [lower, upper].
+
+    The noise is added to sum(clip(x, lower, upper)) over the numbers x of the column. Its scale follows from sensitivity
+    max(|lower|, |upper|, upper - lower), which holds when a row is removed and when one is edited.
+
+    Args:
+        database: (rows,) or (rows, columns); rows may be none; the column's numbers must not be NaN.
+        size: how many outputs.
+        rng: the source of randomness; one call draws all the noise.
+        lower: the lower limit that values are clipped to, finite.
+        upper: the upper limit that values are clipped to, finite, above `lower`.
+        epsilon: the nominal privacy level, > 0.
+        delta: the nominal failure mass, 0 < delta < 1; with Gaussian noise only, and required there.
+        noise: "laplace" or "gaussian" (classical calibration, see `noise_sigma`).
+        column: which column, from 0; must be 0 for a database of shape (rows,).
+
+    Returns:
+        float64 of shape (size,).
+
+    Raises:
+        ValueError: a parameter or the database is refused.
+    """
+    values, low, high = _clipped(databases, many, lower, upper, column)
+    spread = _aggregate_noise(noise, epsilon, delta, max(abs(low), abs(high), high - low))
+    return Added(np.asarray(values.sum(axis=-1)), noise, spread)
+
+
+def _aggregate_noise(noise: str, epsilon: float | None, delta: float | None, sensitivity: float) -> float:
+    """The scale of the Laplace noise or the standard deviation of the Gaussian noise."""
+    if noise == "laplace":
+        if delta is not None:
+            raise refusal("delta", delta, 'no delta with noise = "laplace"')
+        return noise_scale(epsilon, sensitivity)
+    if noise == "gaussian":
+        return noise_sigma(epsilon, delta, sensitivity)
+    raise refusal("noise", noise, '"laplace" or "gaussian"')
+
+
+def _clipped(
+    databases: NDArray[Any], many: bool, lower: float, upper: float, column: int
+) -> tuple[Array, float, float]:
+    """One column clipped to its limits, (rows,) or (size, rows), and these."""
+    low, high = real("lower", lower), real("upper", upper)
+    if not low < high:
+        raise refusal("lower, upper", (lower, upper), "lower < upper")
+    shape = databases.shape[many:]
+    if len(shape) not in (1, 2) or databases.dtype.kind not in "biuf":
+        raise refusal("database", databases, "an array of numbers of shape (rows,) or (rows, columns)")
+    columns = 1 if len(shape) == 1 else shape[1]
+    if integer("column", column, 0) >= columns:
+        raise refusal("column", column, f"a column of the database, 0 to {columns - 1}")
+    chosen = (databases if len(shape) == 1 else databases[..., column]).astype(np.float64, order="C")
+    if np.isnan(chosen).any():
+        raise refusal("database", databases, "a column without NaN")
+    return np.clip(chosen, low, high), low, high

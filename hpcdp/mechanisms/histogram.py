@@ -1,28 +1,71 @@
-"""The noisy histogram and its faulty twin."""
+"""Counts and histograms: without noise, for distributional pairs, where the randomness is that of the databases, and with it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import positive, refusal
-from hpcdp.mechanisms.additive import draw_laplace
-from hpcdp.mechanisms.noiseless import histogram_counts, histogram_each
-
-Array = NDArray[np.float64]
+from hpcdp.mechanisms.additive import Added, additive
 
 
+@additive
+def count(databases: NDArray[Any], many: bool, *, value: float | Sequence[float] = 1) -> Added:
+    """Return the number of rows equal to `value`, without noise (for distributional pairs).
+
+    Deterministic: no finite level of DP, since neighbours with different counts give different outputs. Distributional
+    DP, where rows are drawn from a distribution, is what it may have (Liu, Lu, Xia and Zikas 2020; Lu et al. 2024,
+    Fig. 8).
+
+    Args:
+        database: numbers of shape (rows,) or (rows, columns); rows may be none.
+        size: how many outputs.
+        rng: not used.
+        value: a number, or a list of one number per column.
+
+    Returns:
+        int64 of shape (size,), all equal.
+
+    Raises:
+        ValueError: the value or the database is refused.
+    """
+    return Added(_count(databases, many, [value], "value", "a finite number, or one finite number per column"), None)
+
+
+@additive
+def histogram(databases: NDArray[Any], many: bool, *, values: ArrayLike) -> Added:
+    """Return the numbers of rows equal to each of `values`, without noise (for distributional pairs).
+
+    Deterministic: no finite level of DP, see `count`.
+
+    Args:
+        database: numbers of shape (rows,) or (rows, columns); rows may be none.
+        size: how many outputs.
+        rng: not used.
+        values: k different values, each a number, or a list of one number per column; rows of other values are not
+            counted.
+
+    Returns:
+        int64 of shape (size,) for one value, else (size, k); all rows equal.
+
+    Raises:
+        ValueError: the values or the database are refused.
+    """
+    return Added(_count(databases, many, values), None)
+
+
+@additive
 def noisy_histogram(
-    database: NDArray[Any],
-    size: int,
-    rng: np.random.Generator,
+    databases: NDArray[Any],
+    many: bool,
     *,
     values: ArrayLike,
     epsilon: float,
     variant: Literal["correct", "faulty"] = "correct",
-) -> Array:
+) -> Added:
     """Draw the numbers of rows equal to each of `values`, plus Laplace noise; "faulty" has the wrong scale.
 
     "correct" (Ding et al. 2018, Alg. 9) has noise of scale 1 / epsilon: epsilon-DP holds when a row is removed, which
@@ -45,34 +88,36 @@ def noisy_histogram(
     Raises:
         ValueError: a parameter or the database is refused.
     """
-    scale = histogram_scale(epsilon, variant)
-    return draw_laplace(histogram_counts(database, values).astype(np.float64), scale, size, rng)
-
-
-def noisy_histogram_each(
-    databases: NDArray[Any],
-    rng: np.random.Generator,
-    *,
-    values: ArrayLike,
-    epsilon: float,
-    variant: Literal["correct", "faulty"] = "correct",
-) -> Array:
-    """Draw one noisy histogram of each database (size, rows) or (size, rows, columns): (size,) or (size, k)."""
-    scale = histogram_scale(epsilon, variant)
-    counts = histogram_each(databases, rng, values=values)
-    return counts + rng.laplace(0.0, scale, counts.shape)
-
-
-def histogram_scale(epsilon: float, variant: str = "correct") -> float:
-    """Return the scale of the noise: 1 / epsilon, or (faulty) epsilon.
-
-    Raises:
-        ValueError: an unknown variant, or a value out of range.
-    """
     level = positive("epsilon", epsilon)
     if variant not in ("correct", "faulty"):
         raise refusal("variant", variant, '"correct" or "faulty"')
-    return level if variant == "faulty" else positive("1 / epsilon", 1.0 / level)
+    scale = level if variant == "faulty" else positive("1 / epsilon", 1.0 / level)
+    return Added(_count(databases, many, values), "laplace", scale)
 
 
-noisy_histogram.each = noisy_histogram_each  # type: ignore[attr-defined]
+def _count(
+    databases: NDArray[Any],
+    many: bool,
+    values: ArrayLike,
+    name: str = "values",
+    accepted: str = "a list of different finite numbers, or of rows of them as long as the database's",
+) -> NDArray[np.int64]:
+    """The number of rows equal to each of k values: (k,) of one database, (size,) or (size, k) of many.
+
+    values: (k,) numbers, or (k, columns). name, accepted: what a refusal says of them.
+    """
+    shape = databases.shape[many:]
+    if len(shape) not in (1, 2) or databases.dtype.kind not in "biuf":
+        raise refusal("database", databases, "numbers of shape (rows,) or (rows, columns)")
+    try:
+        wanted = np.asarray(values)
+    except ValueError:
+        raise refusal(name, values, accepted) from None
+    if wanted.dtype.kind not in "biuf" or wanted.size == 0 or not np.isfinite(wanted).all():
+        raise refusal(name, values, accepted)
+    if wanted.shape[1:] != shape[1:] or wanted.ndim == 0 or np.unique(wanted, axis=0).shape != wanted.shape:
+        raise refusal(name, values, f"{accepted}; the database's rows have shape {shape[1:]}")
+    equal = (databases == value for value in wanted)
+    axis = 1 if many else None
+    held = [np.count_nonzero(each if len(shape) == 1 else each.all(axis=-1), axis=axis) for each in equal]
+    return np.asarray(held[0] if many and len(held) == 1 else np.array(held).T, np.int64)

@@ -36,24 +36,22 @@ def randomized_response(
     Raises:
         ValueError: a parameter or the database is refused.
     """
-    keep, others = response_keep(epsilon, values), integer("values", values, 2) - 1
-    rows = _rows(np.asarray(database)[None], values)[0]
-    out = np.empty((size, rows.size), np.int64)
-    for block in blocks(size, rows.size):
-        part = out[block]
-        _answer(np.broadcast_to(rows, part.shape), keep, others, rng, part)
-    return out[:, 0] if rows.size == 1 else out
+    rows = response_rows(np.asarray(database), False, values)
+    return _respond(np.broadcast_to(rows, (size, rows.shape[1])), epsilon, values, rng)
 
 
 def randomized_response_each(
     databases: NDArray[Any], rng: np.random.Generator, *, epsilon: float, values: int = 2
 ) -> Ints:
     """Draw one answer of each row of each database (size, rows): int64 of shape (size,) for one row, else (size, rows)."""
-    keep, others = response_keep(epsilon, values), integer("values", values, 2) - 1
-    rows = _rows(databases, values)
-    out = np.empty(rows.shape, np.int64)
+    return _respond(response_rows(databases, True, values), epsilon, values, rng)
+
+
+def _respond(rows: Ints, epsilon: float, values: int, rng: np.random.Generator) -> Ints:
+    """Answers to rows (size, d), (size,) for one row."""
+    keep, out = response_keep(epsilon, values), np.empty(rows.shape, np.int64)
     for block in blocks(*rows.shape):
-        _answer(rows[block], keep, others, rng, out[block])
+        _answer(rows[block], keep, values - 1, rng, out[block])
     return out[:, 0] if rows.shape[1] == 1 else out
 
 
@@ -103,11 +101,8 @@ def rappor(
     Raises:
         ValueError: a parameter or the database is refused.
     """
-    index = np.asarray(database)
-    if index.size != 1 or index.dtype.kind not in "biuf" or not float(index.item()).is_integer():
-        raise refusal("database", database, "one integer")
     zero, one = rappor_probabilities(f=f, p=p, q=q, one_time=one_time)
-    chance = np.where(bloom_bits(int(index.item()), hashes, bits), one, zero)
+    chance = np.where(bloom_bits(one_integer(database), hashes, bits), one, zero)
     out = np.empty((size, chance.size), np.bool_)
     for block in blocks(size, chance.size):
         part = out[block]
@@ -131,6 +126,14 @@ def rappor_probabilities(*, f: float, p: float, q: float, one_time: bool = False
         return 0.5 * fair, 1.0 - 0.5 * fair
     coin = 0.5 * fair * (low + high)
     return coin + (1.0 - fair) * low, coin + (1.0 - fair) * high
+
+
+def one_integer(database: NDArray[Any]) -> int:
+    """Return the one integer of a database; ValueError where it holds anything else."""
+    index = np.asarray(database)
+    if index.size != 1 or index.dtype.kind not in "biuf" or not float(index.item()).is_integer():
+        raise refusal("database", database, "one integer")
+    return int(index.item())
 
 
 def bloom_bits(value: int, hashes: int, bits: int) -> NDArray[np.bool_]:
@@ -158,16 +161,17 @@ def _answer(rows: Ints, keep: float, others: int, rng: np.random.Generator, out:
     np.remainder(out, others + 1, out=out)
 
 
-def _rows(databases: NDArray[Any], values: int) -> Ints:
-    """Databases (size, rows) as int64, refused unless they hold integers from 0 to values - 1 in at least one row."""
-    rows = np.asarray(databases)
-    accepted = f"integers from 0 to {values - 1} of shape (rows,), at least one row"
-    if rows.ndim != 2 or rows.size == 0 or rows.dtype.kind not in "biuf":
-        raise refusal("database", databases, accepted)
-    whole = rows.astype(np.int64)
-    if (whole != rows).any() or whole.min() < 0 or whole.max() >= values:
-        raise refusal("database", databases, accepted)
-    return whole
+def response_rows(databases: NDArray[Any], many: bool, values: int) -> Ints:
+    """Return databases as int64 (size, rows), one as (1, rows); ValueError unless they hold 0 to values - 1, in rows.
+
+    many: whether there are many, along the first axis.
+    """
+    most = integer("values", values, 2) - 1
+    if databases.ndim == 1 + many and databases.size and databases.dtype.kind in "biuf":
+        whole = databases.astype(np.int64)
+        if (whole == databases).all() and whole.min() >= 0 and whole.max() <= most:
+            return whole if many else whole[None]
+    raise refusal("database", databases, f"integers from 0 to {most} of shape (rows,), at least one row")
 
 
 randomized_response.each = randomized_response_each  # type: ignore[attr-defined]

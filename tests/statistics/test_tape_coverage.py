@@ -21,7 +21,7 @@ from studies import make_study, pose
 
 import hpcdp
 from hpcdp.analytic import GaussianShift, NormalMixture
-from hpcdp.analytic.geometric import geometric_sum_pair
+from hpcdp.analytic.counts import geometric_sum_pair
 from hpcdp.engine.context import Context
 from hpcdp.errors import MechanismError
 from hpcdp.importance.plan import PARTS, Choice, DrawTape, stage_of

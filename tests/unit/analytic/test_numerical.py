@@ -19,7 +19,7 @@ from hpcdp.analytic import (
 )
 from hpcdp.analytic._loss_grid import sum_on_grid
 from hpcdp.analytic._tilted import sum_losses
-from hpcdp.analytic.laplace_vector import _by_series, _log_factor
+from hpcdp.analytic.laplace import _by_series, _log_factor
 
 GRID = [0.0, 0.01, 0.03, 0.05, 0.07, 0.09, 0.11, 0.13, 0.15, 0.17, 0.19]
 FIFTY = ".056052 .051706 .043217 .035675 .029084 .023383 .018558 .014502 .011183 .008476 .006340"

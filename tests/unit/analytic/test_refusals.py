@@ -29,8 +29,7 @@ from hpcdp.analytic import (
     sparse_vector,
     toy_dpsgd_pair,
 )
-from hpcdp.mechanisms.additive import noise_scale, noise_sigma
-from hpcdp.mechanisms.aggregates import bounded_mean
+from hpcdp.mechanisms.additive import bounded_mean, noise_scale, noise_sigma
 from hpcdp.mechanisms.table import pmf
 
 ZEROS, ODD = np.zeros(10), np.eye(10)[0]

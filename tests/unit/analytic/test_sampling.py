@@ -21,8 +21,7 @@ from hpcdp.analytic import (
     gaussian_sigma,
     toy_dpsgd_pair,
 )
-from hpcdp.mechanisms.additive import gaussian, laplace, noise_scale, noise_sigma
-from hpcdp.mechanisms.aggregates import bounded_mean, bounded_sum
+from hpcdp.mechanisms.additive import bounded_mean, bounded_sum, gaussian, laplace, noise_scale, noise_sigma
 from hpcdp.mechanisms.table import pmf
 
 SIZES = np.array([0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])

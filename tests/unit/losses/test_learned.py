@@ -34,7 +34,7 @@ from threadpoolctl import threadpool_limits
 
 import hpcdp
 from hpcdp.analytic import GaussianShift, LaplaceShift
-from hpcdp.analytic.laplace_vector import LaplaceVector
+from hpcdp.analytic.laplace import LaplaceVector
 from hpcdp.errors import DamagedError, MechanismError, StudyError
 from hpcdp.losses import make_loss, refuse_unusable, validate_parameters
 from hpcdp.losses.learned._columns import Columns

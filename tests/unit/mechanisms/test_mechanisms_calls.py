@@ -94,7 +94,7 @@ def test_every_built_in_is_tested():
     assert set(BUILTINS) == set(EACH | WITHOUT_EACH)
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", [name for name in EACH if not hasattr(load_builtin(name), "law")])
 def test_each_takes_the_same_parameters(name):
     function = load_builtin(name)
     own, each = (
