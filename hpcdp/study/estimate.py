@@ -9,30 +9,16 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from hpcdp.losses import LOSSES, kind_of, validate_parameters
 from hpcdp.losses.counts import audit_etas
-from hpcdp.notions.orders import LARGEST_ORDER, ORDER
-from hpcdp.study.reuse import FEWEST, least_learned
-from hpcdp.study.section import (
-    DURATION,
-    NULL,
-    Key,
-    OptionalGrid,
-    Section,
-    duration_seconds,
-    grid,
-    grid_ways,
-    one_of_types,
-)
+from hpcdp.notions.orders import LARGEST_ORDER
+from hpcdp.study.section import DURATION, Key, Section, duration_seconds, grid_of, one_of_types
 
 _LOSS, _LOSS_OF_PARAMETERS = "auto", "knn"
 _TAPE = {"keep": "none", "train": 1 << 16}  # what tape = true means where nothing is said
 FEWEST_TAPE = 1 << 12
 """Draws of a random tape in a chunk whose outputs are drawn one by one: the fewest that a test has."""
 
-_MOST_TAUGHT = 4096  # ε, of which learning looks at each
-_FEWEST_TAUGHT = 1 << 8  # draws of a level
-_TEST = 1 << 20
+DEFAULT_TEST = 1 << 20
 _MOST = 10**13  # outputs of a database in a stage, and of a chunk: a hundred times what the largest runs draw
-_MOST_CHUNKS = 10**8  # of a stage: plans and records go through them
 _MOST_EPSILON = 200  # e^ε must stay far from the largest float
 _MOST_ORDERS = 100  # they share a level
 
@@ -59,35 +45,15 @@ def _time(value: Any) -> str:
     raise ValueError(f'a duration above 0 such as "90s", "10 min", "1.5h" or "1d"; given: {value!r}')
 
 
-def _orders(value: Any) -> Any:
-    if value in (None, [], ()):
-        return None
-    orders = grid(value)
-    if len(orders) > _MOST_ORDERS:
-        raise ValueError(f"at most {_MOST_ORDERS} orders, which share the level; given: {len(orders)}")
-    for order in orders:
-        if not 1.0 <= order <= LARGEST_ORDER:
-            raise ValueError(f"orders {ORDER}; given: {order:g}")
-    return orders
+Levels = Annotated[tuple[float, ...], *grid_of([], (), minimum=0, maximum=_MOST_EPSILON)]
+"""None are accepted with [pure] and with losses that bound pure ε."""
 
-
-Levels = Annotated[
-    tuple[float, ...],
-    BeforeValidator(lambda v: v if v == () else grid(v)),
-    one_of_types(*grid_ways(empty=True, minimum=0, maximum=_MOST_EPSILON)),
-]
-"""() is what `Study` makes of no ε, which is accepted with [pure] and with losses that bound pure ε."""
-
+Etas = Annotated[tuple[float, ...], *grid_of([], (), exclusiveMinimum=0)]
 Orders = Annotated[
     tuple[float, ...] | None,
-    BeforeValidator(_orders),
-    one_of_types(*grid_ways(empty=True, most=_MOST_ORDERS, minimum=1, maximum=LARGEST_ORDER), NULL),
+    *grid_of(None, [], (), given=None, most=_MOST_ORDERS, minimum=1, maximum=LARGEST_ORDER),
 ]
-Certified = Annotated[
-    tuple[float, ...] | None,
-    BeforeValidator(lambda v: v if v is None else grid(v)),
-    one_of_types(*grid_ways(minimum=0, maximum=_MOST_EPSILON), NULL),
-]
+Certified = Annotated[tuple[float, ...] | None, *grid_of(None, given=None, minimum=0, maximum=_MOST_EPSILON)]
 Losses = Annotated[str | tuple[str, ...], BeforeValidator(_losses)]
 Reuse = Annotated[bool | Literal["auto"], BeforeValidator(_reuse)]
 
@@ -132,9 +98,9 @@ class Estimate(Section):
     loss: Annotated[Losses, Key("pilot")] = _LOSS
     parameters: Annotated[dict[str, Any], Key("pilot")] = Field(default_factory=dict)
     train: Annotated[int, Field(ge=1, le=_MOST), Key("pilot", "grow")] = 1 << 20
-    test: Annotated[int, Field(ge=1, le=_MOST), Key("family", "grow")] = _TEST
+    test: Annotated[int, Field(ge=1, le=_MOST), Key("family", "grow")] = DEFAULT_TEST
     chunk: Annotated[int, Field(ge=1, le=_MOST), Key("pilot")] = 1 << 18
-    etas: Annotated[OptionalGrid, Key("family", "gain", added=audit_etas)] = ()
+    etas: Annotated[Etas, Key("family", "gain", added=audit_etas)] = ()
     keep: Annotated[Literal["all", "train", "none"], Key("nothing")] = "all"
     confidence: Annotated[float, Field(ge=1e-9, lt=1), Key("family")] = 0.95
     refine: Annotated[int, Field(ge=0, le=_MOST), Key("learned", "grow", absent=0)] = 0
@@ -148,32 +114,17 @@ class Estimate(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _sizes_of_a_budget(cls, data: Any) -> Any:
-        """A target or a time decides sizes, so none are given; there are too many samples to keep."""
-        keys = [key for key in ("target", "time") if isinstance(data, dict) and data.get(key) is not None]
-        if not keys or ("target" in keys and not isinstance(data["target"], dict | Target)):
-            return data  # which the key itself refuses
-        if len(keys) > 1:
-            raise ValueError("time: instead of target; given: both")
-        given = [f"estimate.{key}" for key in ("refine", "validation") if data.get(key)]
-        given += ["estimate.test"] if data.get("test", _TEST) != _TEST else []
-        if given:
-            raise ValueError(f"{keys[0]}: instead of {', '.join(given)}, which it decides; accepted: one or the other")
-        return {"keep": "train", **data}
+    def _defaults(cls, data: Any) -> Any:
+        """What other keys mean for those that are left out.
 
-    @model_validator(mode="before")
-    @classmethod
-    def _loss_of_parameters(cls, data: Any) -> Any:
-        """Parameters without a loss are those of the loss that was the default before one chose by itself."""
-        if isinstance(data, dict) and data.get("parameters") and "loss" not in data:
-            return {"loss": _LOSS_OF_PARAMETERS, **data}
-        return data
-
-    @model_validator(mode="before")
-    @classmethod
-    def _sizes_of_a_tape(cls, data: Any) -> Any:
-        """Draws from proposals teach in levels, each of `train` draws, and none of them can be kept."""
-        return {**_TAPE, **data} if isinstance(data, dict) and data.get("tape") is True else data
+        Draws of a target, a time or a tape are too many to keep, and those of a tape teach in levels; parameters without a loss
+        are those of the loss that was the default before one chose by itself.
+        """
+        if not isinstance(data, dict):
+            return data
+        tape = _TAPE if data.get("tape") is True else {}
+        budget = {"keep": "train"} if any(data.get(key) is not None for key in ("target", "time")) else {}
+        return {**({"loss": _LOSS_OF_PARAMETERS} if data.get("parameters") else {}), **budget, **tape, **data}
 
     @model_validator(mode="after")
     def _sizes_of_the_loss(self) -> Self:
@@ -184,44 +135,21 @@ class Estimate(Section):
         return self
 
     @model_validator(mode="after")
-    def _values(self) -> Self:
-        if self.epsilons and self.epsilons[0] < 0:
-            raise ValueError(f"epsilons: at least 0; given: {self.epsilons[0]}")
-        if self.epsilons and self.epsilons[-1] > _MOST_EPSILON:
-            raise ValueError(f"epsilons: at most {_MOST_EPSILON}; given: {self.epsilons[-1]}")
-        if self.etas and self.etas[0] <= 0:
-            raise ValueError(f"etas: above 0; given: {self.etas[0]}")
-        if self.validation is not None and not self.refine:
-            raise ValueError(
-                f"validation: with refine only, whose candidates it chooses among; given: {self.validation}"
-            )
-        for key in ("train", "test", "refine", "validation"):
-            size = getattr(self, key)
-            if size is not None and size > _MOST_CHUNKS * self.chunk:
-                raise ValueError(
-                    f"chunk: at least {-(-size // _MOST_CHUNKS):,} with {key} = {size:,}; given: {self.chunk}"
-                )
-        if (self.has_budget or self.precision is not None) and self.keep == "all":
-            raise ValueError(
-                'keep: "train" or "none" with a target or a time: there are too many samples; given: "all"'
-            )
-        if self.target is not None and self.target.epsilon is not None and self.target.epsilon not in self.epsilons:
-            raise ValueError(f"target.epsilon: one of the epsilons; given: {self.target.epsilon}")
-        parameters = validate_parameters(self.default_loss, self.parameters)
-        self._check_tape()
-        self._check_certify()
-        self._check_interval()
-        if not isinstance(self.loss, str):
-            self._check_losses(self.loss)
-        points = 2 * self.train
-        kind_of(self.default_loss).refuse_points(parameters, points, f"at most all training points, 2·train = {points}")
-        if self.reuse is not False:
-            self._check_reuse(parameters)
-        if self.renyi and kind_of(self.default_loss).way:
-            raise ValueError(
-                f"renyi: a bound from classes of one L̂ of all levels; given with loss = {self.default_loss!r}, which learns one "
-                "for each; accepted: every other loss"
-            )
+    def _losses_and_parameters(self) -> Self:
+        validate_parameters(self.default_loss, self.parameters)
+        if isinstance(self.loss, str) or len(self.loss) == 1:
+            return self
+        if any(kind_of(name).way for name in self.loss):
+            raise ValueError(f"loss: several are without literal-knn and histogram; given: {list(self.loss)}")
+        for name in self.loss:
+            if ":" in name:
+                raise ValueError(f"loss: several are losses of hpcdp's own; given: {name!r} among {list(self.loss)}")
+            if kind_of(name).otherwise:
+                raise ValueError(f"loss: {name} chooses by itself, and is none of several; given: {list(self.loss)}")
+        if len(set(self.loss)) < len(self.loss):
+            raise ValueError(f"loss: several are distinct; given: {list(self.loss)}")
+        for name in self.other_losses:
+            validate_parameters(name, {})
         return self
 
     @property
@@ -248,65 +176,6 @@ class Estimate(Section):
         found.model_fields_set.discard("loss")
         return found
 
-    def _check_tape(self) -> None:
-        """Of cells by ε, whose draws come from proposals: nothing else is read off them."""
-        if not self.tape:
-            return
-        given = [key for key in ("etas", "renyi", "refine", "validation", "time") if getattr(self, key)]
-        given += ["reuse"] if self.reuse is not False else []
-        given += [f"keep = {self.keep!r}"] if self.keep != "none" else []
-        kind = kind_of(self.default_loss)
-        given += [f"loss = {self.default_loss!r}"] if not (kind.projects or kind.otherwise) else []
-        given += [f"loss = {list(self.loss)}"] if self.other_losses else []
-        given += ["target.precision"] if self.precision is not None else []
-        if given:
-            raise ValueError(
-                f"tape: draws from proposals, of which cells by ε are told, and none is kept; given with it: {', '.join(given)}; "
-                'accepted: keep = "none", epsilons, certify, target or test, and a loss that brings vectors to a line '
-                '("auto", "smooth", "learned")'
-            )
-        if len(self.epsilons) > _MOST_TAUGHT:
-            raise ValueError(f"epsilons: at most {_MOST_TAUGHT:,} with tape; given: {len(self.epsilons):,}")
-        if self.train < _FEWEST_TAUGHT:
-            raise ValueError(
-                f"train: at least {_FEWEST_TAUGHT} with tape, of which each level teaches; given: {self.train}"
-            )
-        most, key = (self.test, "test") if self.target is None else (self.target.most, "target.most")
-        if most < FEWEST_TAPE:
-            raise ValueError(f"{key}: at least {FEWEST_TAPE:,} with tape, the draws of a chunk; given: {most:,}")
-
-    def _check_certify(self) -> None:
-        """Of cells that are counted once with one L̂."""
-        if self.certify is None:
-            return
-        strange = [f"{epsilon:g}" for epsilon in self.certify if epsilon not in self.epsilons]
-        if strange:
-            raise ValueError(f"certify: some of the epsilons; given: {', '.join(strange)}")
-        given = ["reuse"] if self.reuse is not False else []
-        given += [f"loss = {self.default_loss!r}"] if kind_of(self.default_loss).way else []
-        if given:
-            raise ValueError(
-                f"certify: of cells that are counted with one L̂ that training alone decides; given with {' and '.join(given)}; "
-                "accepted: reuse = false, and every loss but literal-knn and histogram"
-            )
-
-    def _check_interval(self) -> None:
-        """What belongs to losses whose way has an interval of pure ε, and what does not."""
-        if not kind_of(self.default_loss).bounds_pure:
-            if self.precision is not None:
-                accepted = " | ".join(name for name, kind in LOSSES.items() if kind.bounds_pure)
-                raise ValueError(
-                    f"target.precision: of an interval of pure ε, accepted with loss = {accepted}; given: loss = {self.loss!r}"
-                )
-            return
-        given = [f"estimate.{key}" for key in ("etas", "refine", "validation", "time") if getattr(self, key)]
-        given += ["estimate.target without precision"] if self.target is not None and self.precision is None else []
-        if given:
-            raise ValueError(
-                f"loss: {self.default_loss} counts bins, and its target is a precision; given with it: {', '.join(given)}; "
-                "accepted: none of these, or another loss"
-            )
-
     @property
     def certified_direction(self) -> Literal["forward", "reverse"] | None:
         """The direction whose cells alone have bounds of their own: of a tape with `certify`, the target's; None: both have."""
@@ -316,39 +185,6 @@ class Estimate(Section):
     def precision(self) -> float | None:
         """Half the width of the interval of pure ε that is wanted."""
         return None if self.target is None else self.target.precision
-
-    def _check_losses(self, losses: tuple[str, ...]) -> None:
-        if len(losses) > 1 and any(kind_of(name).way for name in losses):
-            raise ValueError(f"loss: several are without literal-knn and histogram; given: {list(losses)}")
-        for name in losses[1:]:
-            validate_parameters(name, {})
-        for name in losses:
-            if ":" in name and len(losses) > 1:
-                raise ValueError(f"loss: several are losses of hpcdp's own; given: {name!r} among {list(losses)}")
-            if kind_of(name).otherwise and len(losses) > 1:
-                raise ValueError(f"loss: {name} chooses by itself, and is none of several; given: {list(losses)}")
-        if len(set(losses)) < len(losses):
-            raise ValueError(f"loss: several are distinct; given: {list(losses)}")
-        if len(losses) > 1 and not self.refine and not self.has_budget:
-            raise ValueError(
-                f"loss: several need refine, target or time, which choose among them; given: {list(losses)}"
-            )
-
-    def _check_reuse(self, parameters: Any) -> None:
-        with_it = [key for key in ("etas", "renyi", "refine", "target", "time") if getattr(self, key)]
-        with_it += [f"loss = {list(self.loss)}"] if self.other_losses else []
-        with_it += [f"loss = {self.default_loss}"] if kind_of(self.default_loss).way else []
-        if with_it:
-            raise ValueError(
-                f"reuse: cross-fitted are the cells of one loss, learned from train and test samples; given with it: "
-                f"{', '.join(with_it)}; accepted: reuse = false, or any one loss but literal-knn without etas, renyi, refine, "
-                "target and time"
-            )
-        if self.pool < FEWEST:
-            raise ValueError(f"reuse: at least {FEWEST} samples, train and test together; given: {self.pool}")
-        fewest = 2 * least_learned(self.pool)
-        words = f"with reuse at most {fewest}, so many points of both sides teach the first L̂"
-        kind_of(self.default_loss).refuse_points(parameters, fewest, words)
 
     @property
     def pool(self) -> int:

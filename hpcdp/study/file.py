@@ -26,11 +26,11 @@ from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses import LOSSES, kind_of
 from hpcdp.mechanisms import READERS
-from hpcdp.mechanisms import STORED as STORED_SAMPLES
 from hpcdp.mechanisms.functions import import_path
 from hpcdp.mechanisms.tabular import Frames
 from hpcdp.study.at_risk import AtRisk, sections_of
 from hpcdp.study.by_name import with_names
+from hpcdp.study.combinations import refuse_combinations
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
 from hpcdp.study.pairs import Framed, FramedRows, Pairs
@@ -98,70 +98,14 @@ class Study(Section):
     def _levels_are_optional(cls, data: Any) -> Any:
         """With [pure], and with a loss that bounds pure ε, no ε need be given."""
         estimate = data.get("estimate") if isinstance(data, dict) else None
-        if not isinstance(estimate, dict) or estimate.get("epsilons") not in (None, [], ()):
+        if not isinstance(estimate, dict) or estimate.get("epsilons") is not None:
             return data
-        if data.get("pure") is None and not _bounds_pure(estimate.get("loss")):
-            return data
-        return {**data, "estimate": {**estimate, "epsilons": ()}}
+        is_spared = data.get("pure") is not None or _bounds_pure(estimate.get("loss"))
+        return {**data, "estimate": {**estimate, "epsilons": ()}} if is_spared else data
 
     @model_validator(mode="after")
-    def _drawn_from_proposals(self) -> Self:
-        """A random tape is the noise of a mechanism that takes it all from rng, in this process, on databases that are given."""
-        section, given = self.mechanism, ""
-        if not self.estimate.tape:
-            return self
-        if isinstance(section.call, ProgramCall):
-            given = "a program, which has generators of its own"
-        elif section.call in READERS:
-            given = f"mechanism.call = {section.call!r}, which draws nothing"
-        elif not section.reproducible:
-            given = "mechanism.reproducible = false, which has randomness of its own"
-        elif section.timeout is not None:
-            given = "mechanism.timeout, for which outputs are drawn in another process"
-        elif self.pairs.distributional is not None:
-            given = "pairs.distributional, whose databases are drawn too"
-        elif self.pairs.domain is not None or self.pure is not None or self.at_risk is not None:
-            given = (
-                "pairs.domain" if self.pairs.domain is not None else "[pure]" if self.pure is not None else "[at_risk]"
-            )
-        if given:
-            raise ValueError(
-                f"estimate.tape: the mechanism's own noise is drawn from proposals; given: {given}; accepted: a built-in or a "
-                "callable that takes all its randomness from rng, given or relative pairs, cells by ε"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _pure_alone(self) -> Self:
-        """[pure] takes the place of the cells, with what one L̂ a pair learns from training samples."""
-        e = self.estimate
-        if self.pairs.domain is not None and (not self.bounds_pure or e.epsilons):
-            what = "estimate.epsilons" if self.bounds_pure else f"loss = {e.loss!r}"
-            raise ValueError(
-                'pairs.domain: midpoints, of which no pair is enumerated; accepted with loss = "histogram" without epsilons; '
-                f"given: {what}"
-            )
-        if self.pure is None:
-            if not e.epsilons and not self.bounds_pure and self.at_risk is None:
-                raise ValueError(
-                    "estimate.epsilons: a grid has at least one point; none are needed with [pure] and with loss = "
-                    '"histogram" only'
-                )
-            return self
-        given = [f"estimate.{key} = {value!r}" for key in ("reuse", "refine", "time") if (value := getattr(e, key))]
-        given += ["estimate.target"] if e.target is not None else []
-        given += [f"estimate.loss = {list(e.loss)}"] if e.other_losses else []
-        given += [
-            f"estimate.{key}" for key in ("etas", "renyi", "certify") if getattr(e, key) and not self.counts_levels
-        ]
-        if kind_of(e.default_loss).way:
-            given.append(f"estimate.loss = {e.default_loss!r}")
-        if given:
-            raise ValueError(
-                f"pure: one L̂ a pair, learned from training samples, and fresh test samples; given with it: "
-                f"{', '.join(given)}; accepted: any one loss but literal-knn, without reuse, refine, target and time; etas, "
-                'renyi and certify with pure.test = "all" and epsilons'
-            )
+    def _combinations(self) -> Self:
+        refuse_combinations(self)
         return self
 
     @property
@@ -182,16 +126,6 @@ class Study(Section):
     def epsilons(self) -> tuple[float, ...]:
         """The ε that are counted."""
         return self.estimate.epsilons if self.counts_levels else ()
-
-    @model_validator(mode="after")
-    def _declared_of_tapes(self) -> Self:
-        """What D′ cannot output matters where bounds have a leftover."""
-        if self.mechanism.impossible is not None and not self.estimate.tape:
-            raise ValueError(
-                f"mechanism.impossible: with estimate.tape = true only, whose bounds it spares the leftover; given: "
-                f"{self.mechanism.impossible!r}"
-            )
-        return self
 
     @model_validator(mode="after")
     def _stream_otherwise(self) -> Self:
@@ -217,26 +151,6 @@ class Study(Section):
         e = self.estimate
         is_drawn = self.mechanism.call not in READERS and self.mechanism.reproducible
         return is_drawn and e.reuse is False and not (e.refine or e.has_budget) and self.pure is None
-
-    @model_validator(mode="after")
-    def _drawn_once(self) -> Self:
-        """Samples that are not kept are drawn again when they are needed, so they must be the same ones again."""
-        if not self.mechanism.reproducible and self.estimate.keep != "all":
-            raise ValueError(
-                'estimate.keep: with mechanism.reproducible = false only "all", for what is not kept is drawn again; '
-                f"given: {self.estimate.keep!r}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _reused_from_the_store(self) -> Self:
-        """Samples that are reused are read again and again; stored files hold them already."""
-        e = self.estimate
-        if e.reuse is not False and e.keep != "all" and self.mechanism.call != STORED_SAMPLES:
-            raise ValueError(
-                f'estimate.keep: with reuse only "all", but for mechanism.call = "stored"; given: {e.keep!r}'
-            )
-        return self
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Study:

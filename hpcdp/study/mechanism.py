@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Self
 
-from pydantic import Discriminator, Field, PrivateAttr, Tag, model_validator
+from pydantic import Discriminator, Field, PrivateAttr, Tag
 
 from hpcdp.errors import StudyError
-from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms.code_digest import digest_function
 from hpcdp.mechanisms.functions import name_of, unsendable
 from hpcdp.study.section import Key, Seconds, Section
@@ -99,14 +98,3 @@ class MechanismSection(Section):
         if isinstance(self.call, FunctionCall):
             return {self.call.digest: self._function}
         return {str(self.call): digest_function(self._function, code_alone=True)}
-
-    @model_validator(mode="after")
-    def _one_timeout(self) -> Self:
-        if self.timeout is not None and isinstance(self.call, ProgramCall):
-            raise ValueError(
-                f"timeout: a program has its own, mechanism.call.timeout; given: {self.timeout:g}; accepted: "
-                "call = { command = [...], timeout = ... }"
-            )
-        if self.timeout is not None and self.call in READERS:
-            raise ValueError(f"timeout: {self.call} draws nothing; leave this key out; given: {self.timeout:g}")
-        return self

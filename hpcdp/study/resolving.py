@@ -11,8 +11,7 @@ from typing import Any
 from hpcdp._base.doing import patient, tell
 from hpcdp._base.node import NodeExecutor, ProcessDied
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.losses import kind_of, refuse_outputs, refuse_unusable
-from hpcdp.mechanisms import READERS
+from hpcdp.losses import refuse_outputs, refuse_unusable
 from hpcdp.mechanisms.functions import Parcel
 from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.store.layout import Layout
@@ -22,7 +21,7 @@ from hpcdp.study.declared import refuse_declared
 from hpcdp.study.distributions import known_distributions, load_distributions
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem, each_once
-from hpcdp.study.refusals import refuse_impure, refuse_tapeless, refuse_unrefinable
+from hpcdp.study.refusals import refuse_impure, refuse_outputs_of
 from hpcdp.study.reuse import least_learned
 from hpcdp.study.sampler import TRIAL_SIZE, Sampler, name_mechanism
 from hpcdp.study.sources import own_sources
@@ -125,21 +124,8 @@ def _resolved(study: Study, note: Note, threads: int) -> tuple[Problem, Trial]:
         e = study.estimate
         sampler = replace(sampler, chunk=min(e.chunk, max(e.train, e.test)))
     pairs = enumerate_pairs(study, databases, distributions)
-    if study.pairs.distributional is not None and study.mechanism.call in READERS:
-        raise StudyError(
-            "pairs.distributional: needs a mechanism that draws; stored samples belong to databases; "
-            "accepted: a built-in, a callable or a program"
-        )
-    kind = kind_of(study.estimate.default_loss)
-    if kind.way and not kind.bounds_pure and study.mechanism.call in READERS:
-        raise StudyError(
-            f"estimate.loss: {study.estimate.default_loss} draws anew for every ε and η; stored samples cannot; accepted: "
-            "knn, frequency"
-        )
     trial = _tried(study, sampler, pairs, note, threads)
-    refuse_unrefinable(study, trial.schema)
-    if study.estimate.tape:
-        refuse_tapeless(trial.schema)
+    refuse_outputs_of(study, trial.schema)
     problem = Problem(study, databases, sampler, trial.schema, distributions)
     if study.pure is not None:
         refuse_impure(study, trial.schema, problem.pair_laws)

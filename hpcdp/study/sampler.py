@@ -69,11 +69,6 @@ class Sampler:
         section, parameters, e = study.mechanism, study.mechanism.parameters, study.estimate
         call = name_mechanism(study)
         mechanism: Mechanism
-        if not section.reproducible and call in READERS:
-            raise StudyError(f"mechanism.reproducible: {call} is reproducible; leave this key out")
-        if study.study.stream != "numpy" and (call in READERS or isinstance(section.call, ProgramCall)):
-            what = "draws nothing" if call in READERS else "is a program, which has generators of its own"
-            raise StudyError(f"study.stream: {call} {what}; given: {study.study.stream!r}; leave this key out")
         if study.at_risk is not None:
             mechanism, source = bind_pairs(study.at_risk, study.folder)
         elif isinstance(section.call, ProgramCall):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -169,22 +170,39 @@ def one_of_types(*kinds: dict[str, Any]) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": list(kinds)}, mode="validation")
 
 
-def grid_ways(empty: bool = False, most: int = _MOST_POINTS, **bounds: float) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The two ways of `grid`. bounds: of its points, in JSON Schema's words."""
+def grid_of(*empty: Any, given: Any = (), most: int = _MOST_POINTS, **bounds: float) -> tuple[Any, WithJsonSchema]:
+    """How a key that is a grid is checked, and its JSON Schema. empty: what stands for no points, and is `given` then.
+
+    most: points. bounds: of each, in JSON Schema's words.
+    """
+
+    def checked(value: Any) -> Any:
+        if any(value is one or (type(value) is type(one) and value == one) for one in empty):
+            return given
+        points = grid(value)
+        if len(points) > most:
+            raise ValueError(f"at most {most} points; given: {len(points)}")
+        for name, (words, holds) in _BOUNDS.items():
+            if name in bounds and (beyond := [point for point in points if not holds(point, bounds[name])]):
+                raise ValueError(f"{words} {bounds[name]:g}; given: {beyond[0]}")
+        return points
+
     point = {"type": "number", **bounds}
-    listed = {"type": "array", "items": point, "minItems": 0 if empty else 1, "maxItems": most, "uniqueItems": True}
+    least = 0 if [] in empty else 1
+    listed = {"type": "array", "items": point, "minItems": least, "maxItems": most, "uniqueItems": True}
     parts = {"start": point, "stop": {"type": "number"}, "count": {"type": "integer", "minimum": 1, "maximum": most}}
-    return listed, {"type": "object", "properties": parts, "required": [*parts], "additionalProperties": False}
+    table = {"type": "object", "properties": parts, "required": [*parts], "additionalProperties": False}
+    return BeforeValidator(checked), one_of_types(listed, table, *([NULL] if None in empty else []))
 
 
+_BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
+    "minimum": ("at least", operator.ge),
+    "exclusiveMinimum": ("above", operator.gt),
+    "maximum": ("at most", operator.le),
+}
 NULL = {"type": "null"}
 DURATION = {"type": "string", "pattern": _DURATION}
 Seconds = Annotated[float, BeforeValidator(_seconds), one_of_types({"type": "number", "exclusiveMinimum": 0}, DURATION)]
-OptionalGrid = Annotated[
-    tuple[float, ...],
-    BeforeValidator(lambda v: () if v in ([], ()) else grid(v)),
-    one_of_types(*grid_ways(empty=True, exclusiveMinimum=0)),
-]
 Rows = Annotated[
     Literal["all"] | tuple[Annotated[int, Field(ge=0)], ...],
     BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),

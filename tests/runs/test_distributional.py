@@ -287,7 +287,7 @@ def test_an_each_that_is_wrong(each: str, words: str, tmp_path: Path) -> None:
 
 def test_stored_samples_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.zeros(10))
-    with pytest.raises(StudyError, match="needs a mechanism that draws"):
+    with pytest.raises(StudyError, match="accepted: a mechanism that draws"):
         resolve(pose(tmp_path, SECTION, "stored", parameters={"files": ["a.npy"]}))
 
 

@@ -183,11 +183,11 @@ def test_a_silent_program_costs_one_start(tmp_path: Path) -> None:
     [
         (
             {"call": {"command": ["sh"], "timeout": 9}, "timeout": 9},
-            "mechanism.timeout: a program has its own, mechanism.call.timeout; given: 9",
+            "mechanism.timeout: mechanism.call that is a program, which has generators of its own, was given with",
         ),
         (
             {"call": "stored", "timeout": "1 min"},
-            "mechanism.timeout: stored draws nothing; leave this key out; given: 60",
+            "mechanism.timeout: mechanism.call = 'stored', which draws nothing was given with mechanism.timeout",
         ),
         ({"call": "laplace", "timeout": 0}, "mechanism.timeout: seconds, above 0, or a duration such as"),
         ({"call": "laplace", "timeout": "ten"}, 'mechanism.timeout: a duration such as "90s", "10 min"'),

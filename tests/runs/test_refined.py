@@ -379,21 +379,21 @@ def test_killed_while_one_side_is_tallied(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"target": {"epsilon": 0.5}, "refine": 10}, "instead of estimate.refine"),
-        ({"target": {"epsilon": 0.5}, "test": 10}, "instead of estimate.test"),
+        ({"target": {"epsilon": 0.5}, "refine": 10}, "target was given with estimate.refine = 10; accepted: one or"),
+        ({"target": {"epsilon": 0.5}, "test": 10}, "target was given with estimate.test; accepted: one or"),
         ({"target": {"epsilon": 0.7}}, "target.epsilon: one of the epsilons; given: 0.7"),
         ({"target": {"epsilon": 0.5, "delta": 0.1}}, "exactly one of epsilon, delta, precision; given: epsilon, delta"),
         ({"target": {}}, "exactly one of epsilon, delta, precision; given: none"),
         ({"target": {"delta": 0}}, "estimate.target.delta"),
         ({"target": {"epsilon": 0.5}, "keep": "all"}, "keep"),
         ({"time": "2 weeks"}, "estimate.time"),
-        ({"time": "2h", "refine": 10}, "time: instead of estimate.refine"),
-        ({"time": "2h", "target": {"epsilon": 0.5}}, "time: instead of target"),
-        ({"validation": 10}, "validation: with refine only"),
+        ({"time": "2h", "refine": 10}, "estimate.time = '2h' was given with estimate.refine"),
+        ({"time": "2h", "target": {"epsilon": 0.5}}, "estimate.time = '2h' was given with estimate.target"),
+        ({"validation": 10}, "accepted: with refine only"),
         ({"loss": ["knn", "kde"]}, "loss: several need refine, target or time"),
         ({"loss": ["knn", "knn"], "refine": 10}, "loss: several are distinct"),
         ({"loss": [], "refine": 10}, "estimate.loss"),
-        ({"refine": 10, "loss": "literal-knn"}, "estimate.refine: needs fresh draws"),
+        ({"refine": 10, "loss": "literal-knn"}, "was given with estimate.loss = 'literal-knn'; accepted: fresh draws"),
     ],
 )
 def test_refusals_name_the_key(tmp_path, changes, words):

@@ -289,14 +289,14 @@ def test_a_store_keeps_its_orders(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"renyi": [0.5]}, "above 1, or 1 for KL; given: 0.5"),
+        ({"renyi": [0.5]}, "at least 1; given: 0.5"),
         ({"renyi": [math.inf]}, "finite"),
-        ({"renyi": [1e101]}, "above 1, or 1 for KL"),
+        ({"renyi": [1e101]}, "at most 1e+100; given: 1e+101"),
         ({"renyi": [2, 2.0]}, "distinct"),
-        ({"renyi": [1.0 + i for i in range(101)]}, "at most 100 orders"),
+        ({"renyi": [1.0 + i for i in range(101)]}, "at most 100 points"),
         ({"renyi": "2"}, "a grid is a list"),
-        ({"renyi": [2], "loss": "literal-knn"}, "renyi: a bound from classes of one L̂"),
-        ({"renyi": [2], "reuse": "auto", "keep": "all"}, "given with it: renyi"),
+        ({"renyi": [2], "loss": "literal-knn"}, "estimate.renyi was given with estimate.loss = 'literal-knn'"),
+        ({"renyi": [2], "reuse": "auto", "keep": "all"}, "was given with estimate.renyi"),
     ],
 )
 def test_refusals(changes, words):
@@ -306,7 +306,7 @@ def test_refusals(changes, words):
 
 def test_with_pure_only_where_levels_are_counted():
     study = some_study().to_dict()
-    with pytest.raises(StudyError, match=r"given with it: estimate\.renyi"):
+    with pytest.raises(StudyError, match=r"was given with estimate\.renyi"):
         Study.from_dict({**study, "pure": {}})
     assert Study.from_dict({**study, "pure": {"test": "all"}}).estimate.renyi == (1.0, 2.0, 8.0)
 

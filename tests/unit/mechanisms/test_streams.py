@@ -660,11 +660,13 @@ def test_what_draws_nothing_itself_has_no_stream(tmp_path: Path) -> None:
     end = text.index("[", at + 5)
     study.write_text(f'{text[:at]}[mechanism]\ncall = {{ command = ["true"] }}\n{text[end:]}')
     message = call("run", study, "--store", tmp_path / "p.zarr", code=2).stderr
-    assert "is a program, which has generators of its own" in message
+    assert "with mechanism.call that is a program, which has generators of its own" in message
     np.save(tmp_path / "a.npy", np.arange(100.0))
     stored = {"call": "stored", "parameters": {"files": ["a.npy", "a.npy"]}, "train": 40, "test": 40}
     message = call("run", study_of(tmp_path, "philox", **stored), "--store", tmp_path / "s.zarr", code=2).stderr
-    assert "study.stream: stored draws nothing" in message
+    assert (
+        "study.stream: study.stream = 'philox' was given with mechanism.call = 'stored', which draws nothing" in message
+    )
 
 
 @pytest.mark.slow
