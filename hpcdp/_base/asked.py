@@ -1,9 +1,18 @@
-"""Who asks: a command, which takes options, or Python, which takes arguments; messages name what the one who asks can give."""
+"""Who asks, a command or Python: how messages name what can be given, and arguments that are refused."""
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+from hpcdp._check import refusal
+from hpcdp.errors import StudyError
 
 _by_command = [False]  # of this process
 
@@ -37,3 +46,45 @@ def option(name: str, value: object = None, word: str | None = None) -> str:
         return f"{name}={'' if value is None else value}"
     words = word or f"--{name.replace('_', '-')}"
     return words if value is None or value is True else f"{words} {value}"
+
+
+def typed(path: str | Path) -> str:
+    """A path as a word of a command: none begins as an option does."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)
+
+
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
+
+
+def wrong(name: str, given: Any, accepted: str) -> StudyError:
+    """The error to raise."""
+    return StudyError(str(refusal(name, given, accepted)))
+
+
+def path_of(name: str, given: Any) -> Path:
+    """A path, of a text or an object that is one; StudyError else."""
+    found = os.fspath(given) if isinstance(given, os.PathLike) else given
+    if not isinstance(found, str) or "\0" in found:
+        raise wrong(name, given, "a path")
+    return Path(found)
+
+
+def address_of(path: Path) -> str | None:
+    """The address that was given as a path, which merges slashes; None where it is a path."""
+    found = _ADDRESS.fullmatch(str(path))
+    return found and f"{found[1]}://{found[2]}"
+
+
+def number_of(name: str, given: Any, accepted: str) -> float:
+    """A real number, as a float, NaN too, which the range that the caller looks at leaves out; StudyError else."""
+    if isinstance(given, bool) or not isinstance(given, Real):
+        raise wrong(name, given, accepted)
+    return float(given)
+
+
+def whole_of(name: str, given: Any, least: int, accepted: str) -> int:
+    """An integer, at least so large; StudyError else."""
+    if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
+        raise wrong(name, given, accepted)
+    return int(given)

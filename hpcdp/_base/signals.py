@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 _SAME = 1.0  # seconds within which a signal is the same one
@@ -49,36 +49,16 @@ def as_interruptions() -> Iterator[None]:
 
 
 @contextmanager
-def postponed() -> Iterator[None]:
-    """Python is called back from C within, where an exception is lost or ends the process: Ctrl-C and SIGTERM come when it ends.
-
-    Handlers, not a mask: a signal to another thread has its handler run in this one all the same.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
-    try:
-        for number in before:
-            signal.signal(number, lambda number, _: came.append(number))
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for each in came:
-            signal.raise_signal(each)
-
-
-@contextmanager
-def kept_handlers() -> Iterator[None]:
-    """A library is imported within that handles SIGINT or SIGTERM itself: afterwards they are handled as before."""
+def _handled(choose: Callable[[Any], Any]) -> Iterator[None]:
+    """Within, SIGINT and SIGTERM have other handlers: what `choose` makes of theirs, None to leave one; then their own again."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
+        for number, handler in before.items():
+            if (chosen := choose(handler)) is not None:
+                signal.signal(number, chosen)
         yield
     finally:
         for number, handler in before.items():
@@ -87,15 +67,25 @@ def kept_handlers() -> Iterator[None]:
 
 
 @contextmanager
-def ignored() -> Iterator[None]:
-    """End processes within: a second Ctrl-C or SIGTERM changes nothing."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before: list[Any] = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+def postponed() -> Iterator[None]:
+    """Python is called back from C within, where an exception is lost or ends the process: Ctrl-C and SIGTERM come when it ends.
+
+    Handlers, not a mask: a signal to another thread has its handler run in this one all the same.
+    """
+    came: list[int] = []
     try:
-        yield
+        with _handled(lambda handler: (lambda number, _: came.append(number)) if callable(handler) else None):
+            yield
     finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+        for each in came:
+            signal.raise_signal(each)
+
+
+def kept_handlers() -> AbstractContextManager[None]:
+    """A library is imported within that handles SIGINT or SIGTERM itself: afterwards they are handled as before."""
+    return _handled(lambda _: None)
+
+
+def ignored() -> AbstractContextManager[None]:
+    """End processes within: a second Ctrl-C or SIGTERM changes nothing."""
+    return _handled(lambda _: signal.SIG_IGN)

@@ -12,7 +12,6 @@ from hpcdp.analytic.counts import (
 )
 from hpcdp.analytic.derived import Reversed, Subsampled, Symmetrised
 from hpcdp.analytic.discrete import Discrete
-from hpcdp.analytic.dp import ApproximateDP
 from hpcdp.analytic.dpsgd import toy_dpsgd_pair
 from hpcdp.analytic.exponential import exponential_pair, exponential_pmf, exponential_real_pair
 from hpcdp.analytic.gaussian import GaussianShift, gaussian_mu, gaussian_sigma, gaussian_textbook_delta
@@ -20,7 +19,7 @@ from hpcdp.analytic.laplace import LaplaceShift, LaplaceVector, laplace_pair
 from hpcdp.analytic.noisy_max import noisy_max_index, noisy_max_value
 from hpcdp.analytic.normal_mixture import NormalMixture
 from hpcdp.analytic.piecewise import Piecewise
-from hpcdp.analytic.points import SpectrumPoints
+from hpcdp.analytic.points import ApproximateDP, SpectrumPoints
 from hpcdp.analytic.sparse_vector import sparse_vector
 from hpcdp.analytic.tradeoff_points import TradeOffPoints
 

@@ -16,22 +16,19 @@ from hpcdp.analytic.counts import randomized_response_pair, rappor_pair
 from hpcdp.analytic.derived import Reversed, Subsampled
 from hpcdp.analytic.discrete import Discrete
 from hpcdp.analytic.dpsgd import equal_rows_pair
-from hpcdp.analytic.exponential import exponential_pair, exponential_real_pair
+from hpcdp.analytic.exponential import exponential_pair, exponential_real_pair, truncated_pair
 from hpcdp.analytic.gaussian import GaussianShift
 from hpcdp.analytic.laplace import laplace_pair
 from hpcdp.analytic.noisy_max import noisy_max_index, noisy_max_value
 from hpcdp.analytic.sparse_vector import sparse_vector
-from hpcdp.analytic.truncated import truncated_pair
 from hpcdp.mechanisms import BUILTINS, load_builtin
 from hpcdp.mechanisms._batches import check_batch, enumerate_batches, find_runs
 from hpcdp.mechanisms.additive import Added, vector
-from hpcdp.mechanisms.exponential import exponential_scores
-from hpcdp.mechanisms.exponential_real import exponential_rate, real_score
+from hpcdp.mechanisms.exponential import exponential_rate, exponential_scores, real_score, truncated_law
 from hpcdp.mechanisms.local import bloom_bits, one_integer, response_rows
 from hpcdp.mechanisms.noisy_max import noisy_max_scale, noisy_max_variant
 from hpcdp.mechanisms.table import probability_row
 from hpcdp.mechanisms.toy_dpsgd import row_values
-from hpcdp.mechanisms.truncated import truncated_law
 
 Database = NDArray[Any]
 Builder = Callable[..., Curve | None]

@@ -9,15 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.analytic._exact import complete, mechanism_law
-from hpcdp.analytic._noise import noise_law
-from hpcdp.analytic.exponential import real_log_density
-from hpcdp.analytic.noisy_max import index_pmf, value_log_density
-from hpcdp.analytic.truncated import truncated_log_density
+from hpcdp.analytic.exponential import real_log_density, truncated_log_density
+from hpcdp.analytic.noisy_max import index_pmf, noise_law, value_log_density
 from hpcdp.mechanisms.additive import Added, vector
-from hpcdp.mechanisms.exponential_real import exponential_rate, real_score
+from hpcdp.mechanisms.exponential import exponential_rate, real_score, truncated_law
 from hpcdp.mechanisms.noisy_max import noisy_max_scale, noisy_max_variant
 from hpcdp.mechanisms.table import probability_row
-from hpcdp.mechanisms.truncated import truncated_law
 
 Array = NDArray[np.float64]
 LogDensity = Callable[[NDArray[Any]], Array]

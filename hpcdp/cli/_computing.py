@@ -25,7 +25,7 @@ def say(text: str) -> None:
 def parse_early(path: Path) -> Any:
     """A study, as its file says; processes start while this one loads its libraries where code is named, or much is drawn."""
     from hpcdp.study.file import Study
-    from hpcdp.study.trust import names_code
+    from hpcdp.study.named_code import names_code
 
     study = Study.from_toml(path)
     if names_code(study) or study.estimate.test >= _MUCH:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hpcdp._base import compiling
 from hpcdp._base.asked import asking
-from hpcdp._base.places import located
+from hpcdp._base.files import located
 from hpcdp._base.raised import describe_raised, readable
 from hpcdp._base.signals import Once, ignored
 from hpcdp._base.terminal import drawn, escaped, open_closed_descriptors

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hpcdp._base.again import typed
+from hpcdp._base.asked import typed
 from hpcdp.cli._computing import plan_of, print_plan, say
 from hpcdp.errors import StudyError
 from hpcdp.store.layout import Layout

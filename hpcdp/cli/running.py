@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from hpcdp._base.again import typed
+from hpcdp._base.asked import typed
 from hpcdp.cli._computing import (
     compute,
     draw,

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcdp._base.asked import option
-from hpcdp._base.given import wrong
+from hpcdp._base.asked import option, wrong
 from hpcdp._base.signals import kept_handlers
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate

@@ -7,8 +7,8 @@ from pathlib import Path
 from hpcdp.errors import StudyError
 from hpcdp.losses import kind_of
 from hpcdp.losses.counts import audit_etas
+from hpcdp.study.changes import holds_loss
 from hpcdp.study.file import Study
-from hpcdp.study.following import holds_loss
 
 
 def refuse_tape(study: Study, command: str) -> None:

@@ -13,7 +13,7 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from hpcdp._base.given import wrong
+from hpcdp._base.asked import wrong
 from hpcdp.engine.auditing import refuse_tape, with_audited_loss, with_etas
 from hpcdp.engine.driver import read_study, run
 from hpcdp.engine.progress import Progress

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.asked import asking
-from hpcdp._base.given import path_of
+from hpcdp._base.asked import asking, path_of
 from hpcdp._base.signals import as_interruptions, ignored
 from hpcdp.clusters import TaskExecutor, Where, default_workers, parse_place
 from hpcdp.engine.execute import Outcome, execute, run_batches
@@ -47,13 +46,13 @@ from hpcdp.store.provenance import provenance
 from hpcdp.store.records import commit, foreign, read_record
 from hpcdp.store.results import Arrays, digests_of, read_results, write_results
 from hpcdp.store.root import create_store, is_store, make_group, open_latest
+from hpcdp.study.changes import going_on
 from hpcdp.study.decisions import with_known_sizes
 from hpcdp.study.file import Study
-from hpcdp.study.following import going_on
+from hpcdp.study.named_code import refuse_foreign_code
 from hpcdp.study.problem import Problem
 from hpcdp.study.resolving import resolve, resolve_stored
 from hpcdp.study.trial_draws import Trial
-from hpcdp.study.trust import refuse_foreign_code
 from hpcdp.study.versions import mend, save_problem
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hpcdp._base.given import whole_of, wrong
+from hpcdp._base.asked import whole_of, wrong
 from hpcdp._base.limits import refuse_few_files
 from hpcdp.clusters import Where, connect, default_workers, parse_place, silence_dask
 from hpcdp.clusters.executors import TaskExecutor, open_in_process, open_node
@@ -26,8 +26,8 @@ from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease
 from hpcdp.store.root import latest_version, make_group
 from hpcdp.study.mechanism import ProgramCall
+from hpcdp.study.named_code import names_code
 from hpcdp.study.problem import Problem
-from hpcdp.study.trust import names_code
 
 if TYPE_CHECKING:
     from distributed import Client

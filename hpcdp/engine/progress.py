@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from hpcdp._base.given import wrong
+from hpcdp._base.asked import wrong
 from hpcdp._base.terminal import drawn, plain
 
 _LINE_SECONDS = 10.0

@@ -41,9 +41,9 @@ from hpcdp.store.states import digest_of, read_state
 from hpcdp.store.tallies import DamagedRecord
 from hpcdp.study.declared import Declared
 from hpcdp.study.mechanism import FunctionCall
+from hpcdp.study.named_code import names_code
 from hpcdp.study.problem import Problem, describe_pairs
 from hpcdp.study.sampler import Sampler
-from hpcdp.study.trust import names_code
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -1,7 +1,8 @@
-"""The exponential mechanism over a finite range, with any utility."""
+"""The exponential mechanism over a finite range, with any utility, and for one number; noise that is cut to an interval."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
-from hpcdp._check import positive, refusal
+from hpcdp._check import non_negative, positive, real, refusal
+from hpcdp.mechanisms.additive import vector
 from hpcdp.mechanisms.table import outcome_values, pmf
 from hpcdp.mechanisms.user_code import import_callable
 
@@ -99,3 +102,148 @@ def _counts(database: NDArray[Any], values: NDArray[Any]) -> Array:
     if values.dtype.kind == "U":
         raise refusal("outcomes", values.tolist(), "numbers, for the utility count")
     return np.array([np.count_nonzero(rows == value) for value in values], np.float64)
+
+
+_BISECTIONS = 200
+
+
+def exponential_real(
+    database: NDArray[Any],
+    size: int,
+    rng: np.random.Generator,
+    *,
+    epsilon: float | None = None,
+    rate: float | None = None,
+    lower: float = 1.0,
+    upper: float = 2.0,
+) -> NDArray[np.float64]:
+    """Draw t >= 0 with density rate · exp(-rate · |s - t|) / (2 - exp(-rate · s)), s the database's one number.
+
+    McSherry and Talwar 2007 with the utility -|s - t|; Askin, Kutta and Dette 2022, Section V. The claim holds: it is
+    epsilon-DP for all s between `lower` and `upper`, with rate · (upper - lower) + ln(2 - exp(-rate · upper))
+    - ln(2 - exp(-rate · lower)) = epsilon, which the pair of both ends attains.
+
+    Args:
+        database: one number s, from `lower` to `upper`.
+        size: how many outputs.
+        rng: the source of randomness; one uniform an output, for the inverse cdf.
+        epsilon: the nominal privacy level, > 0; exactly one of `epsilon` and `rate`.
+        rate: the rate itself, > 0; the interval then only says which s are accepted.
+        lower, upper: between which numbers s lies, 0 <= lower < upper.
+
+    Returns:
+        float64 of shape (size,), >= 0.
+
+    Raises:
+        ValueError: a parameter or the database is refused.
+    """
+    found, s = exponential_rate(epsilon, rate, lower, upper), real_score(database, lower, upper)
+    mass = 1.0 - math.exp(-found * s)  # times the normaliser: what lies left of s
+    u = rng.random(size) * (1.0 + mass)
+    with np.errstate(divide="ignore"):
+        left = s + np.log1p(np.minimum(u, mass) - mass) / found
+        right = s - np.log1p(-np.maximum(u - mass, 0.0)) / found
+    return np.asarray(np.maximum(np.where(u < mass, left, right), 0.0))
+
+
+def real_score(database: NDArray[Any], lower: float, upper: float) -> float:
+    """Return the one number of a database.
+
+    Raises:
+        ValueError: there are more or none, or it is not from `lower` to `upper`.
+    """
+    values = vector(database)
+    if values.size != 1 or not lower <= values[0] <= upper:
+        raise refusal("database", values, f"one number from {lower:g} to {upper:g}")
+    return float(values[0])
+
+
+def exponential_rate(epsilon: float | None, rate: float | None, lower: float, upper: float) -> float:
+    """Return the rate: as given, or that at which the level over the interval is `epsilon`, by bisection.
+
+    Raises:
+        ValueError: both or none of `epsilon` and `rate`, or a value out of range.
+    """
+    if (epsilon is None) == (rate is None):
+        raise refusal("epsilon, rate", (epsilon, rate), "exactly one of the two")
+    start, stop = non_negative("lower", lower), positive("upper", upper)
+    if not start < stop:
+        raise refusal("lower, upper", (lower, upper), "0 <= lower < upper")
+    if rate is not None:
+        return positive("rate", rate)
+    level = positive("epsilon", epsilon)
+    low, high = 0.0, level / (stop - start)  # the logarithms do not decrease in s
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if exponential_level(middle, start, stop) < level else (low, middle)
+    return high
+
+
+def exponential_level(rate: float, first: float, second: float) -> float:
+    """Return the pure level of two numbers s: rate · |s - s'| + |ln(2 - exp(-rate · s')) - ln(2 - exp(-rate · s))|."""
+    logs = [math.log1p(-math.expm1(-rate * s)) for s in (first, second)]
+    return rate * abs(first - second) + abs(logs[0] - logs[1])
+
+
+Law = tuple[float, float, float, float]
+
+
+def truncated(
+    database: NDArray[Any],
+    size: int,
+    rng: np.random.Generator,
+    *,
+    scale: float,
+    noise: str = "laplace",
+    lower: float = 0.0,
+    upper: float = 1.0,
+) -> Array:
+    """Draw from a Laplace or normal density around the database's one number, renormalised on [lower, upper].
+
+    Gorla et al. 2023. Laplace: (upper - lower)/scale-DP for all numbers of the interval, which its two ends attain, and
+    1/(scale² (1 - exp(-(upper - lower)/scale)))-Lipschitz at most. Gaussian: (upper - lower)²/(2 scale²)-DP at the ends.
+
+    Args:
+        database: one number, from `lower` to `upper`.
+        size: how many outputs.
+        rng: the source of randomness; one uniform an output, for the inverse cdf.
+        scale: of Laplace noise, or the standard deviation of Gaussian noise, > 0, in the unit of outputs.
+        noise: "laplace" or "gaussian".
+        lower, upper: the interval, lower < upper.
+
+    Returns:
+        float64 of shape (size,), from `lower` to `upper`.
+
+    Raises:
+        ValueError: a parameter or the database is refused.
+    """
+    x, s, start, stop = truncated_law(database, scale, noise, lower, upper)
+    u = rng.random(size)
+    if noise == "gaussian":
+        below, above = ndtr((start - x) / s), ndtr((stop - x) / s)
+        drawn = x + s * ndtri(below + u * (above - below))
+    else:
+        left, right = (-math.expm1(-distance / s) for distance in (x - start, stop - x))
+        u *= left + right
+        with np.errstate(divide="ignore"):
+            drawn = np.where(
+                u < left, x + s * np.log1p(np.minimum(u, left) - left), x - s * np.log1p(-np.maximum(u - left, 0.0))
+            )
+    return np.clip(drawn, start, stop)
+
+
+def truncated_law(database: NDArray[Any], scale: float, noise: str, lower: float, upper: float) -> Law:
+    """Return the number, the scale, and both ends of the interval.
+
+    Raises:
+        ValueError: a parameter or the database is refused.
+    """
+    if noise not in ("laplace", "gaussian"):
+        raise refusal("noise", noise, '"laplace" or "gaussian"')
+    start, stop = real("lower", lower), real("upper", upper)
+    if not start < stop or not math.isfinite(stop - start):
+        raise refusal("lower, upper", (lower, upper), "lower < upper")
+    values = vector(database)
+    if values.size != 1 or not start <= values[0] <= stop:
+        raise refusal("database", values, f"one number from {start:g} to {stop:g}")
+    return float(values[0]), positive("scale", scale), start, stop

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._check import fraction, integer, positive, refusal
-from hpcdp.mechanisms._blocks import blocks
+from hpcdp.mechanisms._batches import blocks
 
 Ints = NDArray[np.int64]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._check import positive, refusal
-from hpcdp.mechanisms._blocks import blocks
+from hpcdp.mechanisms._batches import blocks
 from hpcdp.mechanisms.additive import noise_scale, vector
 
 Variant = Literal["NM1", "NM2", "NM3", "NM4"]

@@ -187,7 +187,7 @@ def _canonical_array(array: NDArray[Any], size: int, fresh: bool = False) -> Out
         if array.dtype.itemsize > 8:
             raise MechanismError(f"the mechanism returned {array.dtype}; accepted: float64 or narrower")
         if fresh and array.size >= MANY and array.dtype == np.float64 and array.flags.carray and array.flags.owndata:
-            from hpcdp.mechanisms._output_kernels import settle
+            from hpcdp.mechanisms._kernels import settle
 
             values, finite = array, settle(array.reshape(-1).view(np.uint64))
         else:

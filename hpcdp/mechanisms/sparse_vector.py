@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._check import integer, positive, real, refusal
-from hpcdp.mechanisms._blocks import NUMBERS, blocks
+from hpcdp.mechanisms._batches import NUMBERS, blocks
 from hpcdp.mechanisms.additive import vector
 
 Variant = Literal[1, 2, 3, 4, 5, 6]
@@ -113,7 +113,7 @@ def _above(
     gaps: NDArray[np.float64], threshold: float, found: SparseVector, cutoff: int, size: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Indices (size, cutoff) of the queries above, and their noisy answers, or an array of no rows."""
-    from hpcdp.mechanisms._sparse_kernels import draw_above
+    from hpcdp.mechanisms._kernels import draw_above
 
     index = np.empty((size, cutoff), np.int64)
     value = np.empty((size if found.release else 0, cutoff))
@@ -129,7 +129,7 @@ def _above(
 
 def _bits(gaps: NDArray[np.float64], found: SparseVector, size: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Which queries are above, (size, K), or (size,) for one query."""
-    from hpcdp.mechanisms._sparse_kernels import draw_bits
+    from hpcdp.mechanisms._kernels import draw_bits
 
     distinct, place = np.unique(gaps, return_inverse=True)
     out = np.empty((size, gaps.size), np.bool_)

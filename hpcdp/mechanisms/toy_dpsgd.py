@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._check import integer, positive, real, refusal
-from hpcdp.mechanisms._batches import MOST_KINDS, check_batch, draw_places, enumerate_batches
-from hpcdp.mechanisms._blocks import blocks
+from hpcdp.mechanisms._batches import MOST_KINDS, blocks, check_batch, draw_places, enumerate_batches
 
 Array = NDArray[np.float64]
 

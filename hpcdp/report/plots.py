@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.lines import Line2D
 
-from hpcdp._base.asked import option
-from hpcdp._base.given import path_of
+from hpcdp._base.asked import option, path_of
 from hpcdp._base.rounding import percent
 from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.given import wrong
+from hpcdp._base.asked import wrong
 from hpcdp.errors import StudyError
 from hpcdp.notions.box import Limits, error_limits, margins, promises
 from hpcdp.notions.converted import epsilon_lower, mu_lower

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.given import number_of, wrong
+from hpcdp._base.asked import number_of, wrong
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.notions.epsilon_at import (
     BELOW,

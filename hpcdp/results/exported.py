@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpcdp._base.given import path_of
+from hpcdp._base.asked import path_of
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.results.result import Result
 from hpcdp.results.result import load_result as load_store

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.given import number_of, wrong
+from hpcdp._base.asked import number_of, wrong
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.notions.orders import LARGEST_ORDER, ORDER
 from hpcdp.notions.renyi import Pieces, class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower

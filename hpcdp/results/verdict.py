@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from hpcdp._base.given import wrong
+from hpcdp._base.asked import wrong
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
 from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from hpcdp._base.again import typed
+from hpcdp._base.asked import typed
 from hpcdp.errors import HpcdpError
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json

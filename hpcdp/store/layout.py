@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hpcdp._base.given import address_of
+from hpcdp._base.asked import address_of
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 

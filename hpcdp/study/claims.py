@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hpcdp._base.asked import wrong
 from hpcdp._base.files import read_bytes
-from hpcdp._base.given import wrong
 from hpcdp._base.messages import did_you_mean
 from hpcdp._base.raised import readable
 from hpcdp._check import fraction, non_negative, refusal
@@ -299,12 +299,12 @@ def _number(name: str, node: ast.expr) -> float:
 
 def _curve(name: str, numbers: dict[str, float]) -> Bound:
     forms: dict[tuple[str, ...], Callable[..., Bound]] = {
-        ("laplace", "epsilon"): _laplace,
+        ("laplace", "epsilon"): lambda epsilon: LaplaceShift(non_negative("epsilon", epsilon)),
         ("gaussian", "mu"): GaussianShift,
-        ("gaussian", "delta", "epsilon"): _gaussian,
+        ("gaussian", "delta", "epsilon"): lambda delta, epsilon: GaussianShift(1.0 / gaussian_sigma(epsilon, delta)),
         ("dp", "epsilon"): _dp,
         ("dp", "delta", "epsilon"): _dp,
-        ("renyi", "epsilon", "order"): _renyi,
+        ("renyi", "epsilon", "order"): lambda epsilon, order: renyi_tradeoff(order, epsilon),
         ("zcdp", "rho"): zcdp_tradeoff,
     }
     form = forms.get((name, *sorted(numbers)))
@@ -313,20 +313,8 @@ def _curve(name: str, numbers: dict[str, float]) -> Bound:
     return form(**numbers)
 
 
-def _laplace(epsilon: float) -> Bound:
-    return LaplaceShift(non_negative("epsilon", epsilon))
-
-
-def _gaussian(epsilon: float, delta: float) -> Bound:
-    return GaussianShift(1.0 / gaussian_sigma(epsilon, delta))
-
-
 def _dp(epsilon: float, delta: float = 0.0) -> Bound:
     return ApproximateDP(non_negative("epsilon", epsilon), fraction("delta", delta))
-
-
-def _renyi(order: float, epsilon: float) -> Bound:
-    return renyi_tradeoff(order, epsilon)
 
 
 def _limit(name: str, numbers: dict[str, float]) -> RenyiLimit | None:
@@ -368,11 +356,11 @@ def _read_file(path: Path) -> SpectrumPoints | TradeOffPoints:
     if not points:
         raise refusal(f"{path}: points", "no line after the header", "one or more")
     if header == ["alpha", "beta"]:
-        return _tradeoff_points(path, np.array(points))
+        return _points(TradeOffPoints, path, np.array(points))
     for (_, before), (epsilon, after) in pairwise(points):
         if after > before:
             raise refusal(f"{path}: delta at epsilon {epsilon!r}", after, f"a number <= {before!r}, the one before")
-    return _points(path, np.array(points).reshape(-1, 2))
+    return _points(SpectrumPoints, path, np.array(points).reshape(-1, 2))
 
 
 def _point(path: Path, number: int, row: list[str]) -> tuple[float, float]:
@@ -383,7 +371,7 @@ def _point(path: Path, number: int, row: list[str]) -> tuple[float, float]:
     return epsilon, delta
 
 
-def _read_store(path: Path) -> SpectrumPoints:
+def _read_store(path: Path) -> SpectrumPoints | TradeOffPoints:
     try:
         is_there = path.exists()
     except OSError as error:  # such as a name that is too long
@@ -396,18 +384,13 @@ def _read_store(path: Path) -> SpectrumPoints:
     if found is None or not found[1]["complete"] or found[1]["version"] != latest_version(layout):
         raise StudyError(f"{path} is not complete yet; go on with: {resume_command(path)}")
     points = np.column_stack([found[0][name][1] for name in ("epsilon", "spectrum_delta")])
-    return _points(path, points[np.argsort(points[:, 0])])
+    return _points(SpectrumPoints, path, points[np.argsort(points[:, 0])])
 
 
-def _tradeoff_points(path: Path, points: NDArray[np.float64]) -> TradeOffPoints:
+def _points(
+    kind: Callable[..., SpectrumPoints | TradeOffPoints], path: Path, points: NDArray[np.float64]
+) -> SpectrumPoints | TradeOffPoints:
     try:
-        return TradeOffPoints(points[:, 0], points[:, 1])
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
-def _points(path: Path, points: NDArray[np.float64]) -> SpectrumPoints:
-    try:
-        return SpectrumPoints(points[:, 0], points[:, 1])
+        return kind(points[:, 0], points[:, 1])
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None

@@ -18,23 +18,20 @@ from pydantic import (
     model_validator,
 )
 
-from hpcdp._base.files import parse_toml
-from hpcdp._base.given import address_of
+from hpcdp._base.asked import address_of
+from hpcdp._base.files import parse_toml, place_of
 from hpcdp._base.messages import accepted_keys, describe_errors
-from hpcdp._base.places import place_of
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses import LOSSES, kind_of
 from hpcdp.mechanisms import READERS
-from hpcdp.mechanisms.functions import import_path
+from hpcdp.mechanisms.functions import import_path, name_of
 from hpcdp.mechanisms.tabular import Frames
 from hpcdp.study.at_risk import AtRisk, sections_of
-from hpcdp.study.by_name import with_names
 from hpcdp.study.combinations import refuse_combinations
 from hpcdp.study.estimate import Estimate
-from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
+from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall, Pure
 from hpcdp.study.pairs import Framed, FramedRows, Pairs
-from hpcdp.study.pure import Pure
 from hpcdp.study.section import STORED, Key, Section
 
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
@@ -264,3 +261,36 @@ class Study(Section):
     def seed(self) -> int:
         """The seed from which the whole run follows."""
         return self.study.seed
+
+
+_NAMED = (
+    "pairs.given.call",
+    "pairs.relative.call",
+    "pairs.distributional.call",
+    "estimate.loss",
+    "mechanism.impossible",
+    "at_risk.query",
+    "at_risk.population.call",
+)
+_LIST = "pairs.distributional"  # all others may be long, and hold no names
+
+
+def with_names(value: Any, folder: Path, key: str = "") -> Any:
+    """Keys of a study with names for objects; mechanism.call, which may be an object of any kind, is left as it is.
+
+    Raises:
+        StudyError: no import finds an object by its name.
+    """
+    if isinstance(value, Mapping) and any(name.startswith(f"{key}." if key else "") for name in _NAMED):
+        return {own: with_names(one, folder, f"{key}.{own}" if key else str(own)) for own, one in value.items()}
+    if isinstance(value, list) and key == _LIST:
+        return [with_names(one, folder, key) for one in value]
+    if key not in _NAMED or not callable(value):
+        return value
+    found = import_path(value, folder)
+    if found is None:
+        raise StudyError(
+            f"{key}: {name_of(value)} was given, an object that no import finds by its name; accepted: "
+            '"package.module:name", or an object of a module, as it stands there'
+        )
+    return found

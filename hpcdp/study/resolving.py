@@ -8,11 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hpcdp._base.doing import patient, tell
 from hpcdp._base.node import NodeExecutor, ProcessDied
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.losses import refuse_outputs, refuse_unusable
+from hpcdp.losses import LOSSES, kind_of, refuse_outputs, refuse_unusable
+from hpcdp.losses.local import in_region
 from hpcdp.mechanisms.functions import Parcel
+from hpcdp.mechanisms.outputs import Schema, describe
 from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.store.layout import Layout
 from hpcdp.study.claims import parse_claim
@@ -20,13 +24,11 @@ from hpcdp.study.databases import Database, Pair, enumerate_pairs, load_database
 from hpcdp.study.declared import refuse_declared
 from hpcdp.study.distributions import known_distributions, load_distributions
 from hpcdp.study.file import Study
+from hpcdp.study.named_code import names_code, own_sources
 from hpcdp.study.problem import Problem, each_once
-from hpcdp.study.refusals import refuse_impure, refuse_outputs_of
 from hpcdp.study.reuse import least_learned
 from hpcdp.study.sampler import TRIAL_SIZE, Sampler, name_mechanism
-from hpcdp.study.sources import own_sources
 from hpcdp.study.trial_draws import Trial, try_out, unanswered
-from hpcdp.study.trust import names_code
 from hpcdp.study.versions import load_problem, read_problem
 
 Note = Callable[[str], None]
@@ -180,3 +182,49 @@ def _refuse_declared(problem: Problem) -> None:
     law, size = problem.pair_laws[0][1], TRIAL_SIZE
     outputs = problem.sampler.trial(problem.laws[law], size, 0, problem.schema)
     refuse_declared(problem.declared, [(outputs, f"{size} trial draws of {problem.describe_law(law)}")])
+
+
+def refuse_outputs_of(study: Study, schema: Schema) -> None:
+    """StudyError where L̂ of such outputs cannot be refined by tallies, or told on a line, as the study wants."""
+    e = study.estimate
+    kind, is_bytes = kind_of(e.default_loss), schema.kind == "bytes"
+    if e.tape and is_bytes:
+        raise StudyError(f"estimate.tape: of numbers and vectors of numbers; given: {describe(schema)}")
+    if not (e.refine or e.has_budget) or (not is_bytes and schema.columns in (None, 1)):
+        return
+    if e.other_losses:
+        raise StudyError(
+            f"estimate.loss: several need outputs on a line; given: {describe(schema)} with {list(e.loss)}; accepted: one"
+        )
+    if not (kind.tells_values or (kind.projects and not is_bytes)):
+        key = "target" if e.target is not None else "time" if e.time is not None else "refine"
+        accepted = [name for name, other in LOSSES.items() if other.projects and not is_bytes]
+        accepted += [name for name, other in LOSSES.items() if other.tells_values]
+        raise StudyError(
+            f"estimate.{key}: of such outputs ({describe(schema)}) accepted with loss = {' | '.join(accepted)}; given: "
+            f"loss = {e.default_loss}"
+        )
+
+
+def refuse_impure(study: Study, schema: Schema, laws: Sequence[tuple[str, str]]) -> None:
+    """StudyError where [pure] does not fit the outputs, or compares a database with itself."""
+    pure = study.pure
+    assert pure is not None
+    columns, is_bytes = schema.columns or 1, schema.kind == "bytes"
+    if pure.within is not None and (is_bytes or len(pure.within) != columns):
+        accepted = "none, of strings" if is_bytes else f"one interval a column, {columns}"
+        raise StudyError(f"pure.within: {accepted} ({describe(schema)}); given: {len(pure.within)}")
+    for point in pure.at:
+        values = point if isinstance(point, tuple) else (point,)
+        if isinstance(point, tuple) != (schema.columns is not None) or len(values) != columns:
+            raise StudyError(f"pure.at: outputs of the mechanism ({describe(schema)}); given: {point!r}")
+        if not all(schema.has(v) for v in values):
+            raise StudyError(f"pure.at: outputs of the mechanism ({describe(schema)}); given: {point!r}")
+        if pure.within is not None and not in_region(np.array([values], np.float64), pure.within)[0]:
+            accepted = " × ".join(f"[{low:g}, {high:g}]" for low, high in pure.within)
+            raise StudyError(f"pure.at: outputs in pure.within, {accepted}; given: {point!r}")
+    equal = [number for number, (d, d_prime) in enumerate(laws) if d == d_prime]
+    if equal:
+        raise StudyError(
+            f"pairs.given.{equal[0]}: D and D′ are equal, and share their samples; accepted with [pure]: databases that differ"
+        )

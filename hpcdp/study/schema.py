@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
-from hpcdp._base.models import keys_of
+from hpcdp._base.messages import keys_of
 from hpcdp.losses import LOSSES
 from hpcdp.mechanisms import BUILTINS, SCORES, STORED, load_builtin
 from hpcdp.study.at_risk import Population
@@ -19,48 +19,12 @@ from hpcdp.study.mechanism import FunctionCall
 from hpcdp.study.pairs import Framed, FramedRows, Pairs, Relative
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_SAMPLES, _SHARE, _RATIO = "samples per database", "probability", "ε: logarithm of a ratio of probabilities"
 
 OF_STORES = (FunctionCall, Framed, FramedRows)
 """What stores say of objects that were given from Python, and no file does."""
 
-UNITS = {
-    "study.seed": "none",
-    "mechanism.call.timeout": "seconds",
-    "mechanism.call.start_timeout": "seconds",
-    "mechanism.timeout": "seconds",
-    "pairs.relative.rows": "row numbers from 0",
-    "pairs.distributional[].index": "row numbers from 0",
-    "pairs.domain.lower": "that of the database's number",
-    "pairs.domain.upper": "that of the database's number",
-    "pairs.domain.points": "buckets",
-    "pairs.domain.lipschitz": "density of an output per unit of the input",
-    "estimate.epsilons": _RATIO,
-    "estimate.etas": "ratio of probabilities, q/p",
-    "estimate.train": _SAMPLES,
-    "estimate.test": _SAMPLES,
-    "estimate.chunk": "samples",
-    "estimate.confidence": _SHARE,
-    "estimate.refine": _SAMPLES,
-    "estimate.validation": _SAMPLES,
-    "estimate.target.epsilon": _RATIO,
-    "estimate.target.delta": _SHARE,
-    "estimate.target.most": _SAMPLES,
-    "estimate.target.relative_error": "share of δ̂",
-    "estimate.target.precision": _RATIO,
-    "estimate.time": "s, min, h or d",
-    "estimate.renyi": "order of a divergence",
-    "estimate.certify": _RATIO,
-    "pure.within": "that of the outputs",
-    "pure.floor": "probability, or density in the outputs' own unit",
-    "pure.at": "that of the outputs",
-    "at_risk.rows": "rows of a database",
-    "at_risk.pairs": "pairs of databases",
-    "at_risk.scale": "that of the query's answer",
-    "at_risk.cover": "share of pairs",
-    "at_risk.confidence": _SHARE,
-    "at_risk.chunk": "pairs of databases",
-}
+_TEXTS = tomllib.loads((files("hpcdp.study") / "described.toml").read_text(encoding="utf-8"))
+UNITS: dict[str, str] = _TEXTS.pop("units")
 """What numbers of a study file are in, by key; what is not here takes no numbers of its own."""
 
 
@@ -110,7 +74,7 @@ def study_schema() -> dict[str, Any]:
 
 def described() -> dict[str, str]:
     """What every key means, and every parameter of a loss ("knn.k"), in Markdown."""
-    return tomllib.loads((files("hpcdp.study") / "described.toml").read_text(encoding="utf-8"))
+    return _TEXTS
 
 
 def _plain(text: str) -> str:

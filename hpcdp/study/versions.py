@@ -17,16 +17,14 @@ from hpcdp.store.fence import discard, replacing
 from hpcdp.store.layout import Generation, Layout, group_metadata
 from hpcdp.store.records import put_json
 from hpcdp.store.root import MARK, has_lost_its_root, is_store, latest_version, open_layout
-from hpcdp.study.bodies import read_study_record, sound_study
-from hpcdp.study.changes import describe_change, refuse_changes, same
+from hpcdp.study.changes import describe_change, may_be_either, refuse_changes, same
 from hpcdp.study.decisions import known_choice, with_known_sizes
 from hpcdp.study.distributions import Distribution, known_distributions, load_distributions
 from hpcdp.study.file import Study
-from hpcdp.study.following import may_be_either
+from hpcdp.study.named_code import own_sources
 from hpcdp.study.problem import Problem
 from hpcdp.study.sampler import Sampler
-from hpcdp.study.sources import own_sources
-from hpcdp.study.stored import code_of, databases_of, study_of
+from hpcdp.study.stored import code_of, databases_of, read_study_record, sound_study, study_of
 
 
 def mend(layout: Layout, generation: Generation) -> Iterator[str]:

@@ -21,7 +21,7 @@ from illustrated import AGAIN, ENDINGS, is_picture_of, shown_on
 from loaded import load_script
 from study_keys import study_keys_page
 
-from hpcdp._base.models import keys_of
+from hpcdp._base.messages import keys_of
 from hpcdp.losses import LOSSES
 from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED, load_builtin
 from hpcdp.results.result import load_result

@@ -13,9 +13,9 @@ from commands import call, hpcdp, one_message, show, started, wait_until, write_
 
 from hpcdp.store.root import open_layout
 from hpcdp.study.at_risk import AtRisk
+from hpcdp.study.changes import going_on
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Header, Study
-from hpcdp.study.following import going_on
 from hpcdp.study.mechanism import MechanismSection, ProgramCall
 from hpcdp.study.section import ALWAYS
 from hpcdp.study.stored import stored_study

@@ -564,7 +564,7 @@ def test_a_declaration_is_code_and_part_of_the_study(tmp_path: Path, monkeypatch
 
 
 def test_the_code_of_a_strangers_declaration_is_named(tmp_path: Path) -> None:
-    from hpcdp.study.trust import _named
+    from hpcdp.study.named_code import _named
 
     study = Study.from_toml(declaring(tmp_path, "own:large"))
     assert any(words.startswith("mechanism.impossible = own:large from") for words in _named(study))

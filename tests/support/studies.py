@@ -21,9 +21,9 @@ from hpcdp.results.result import Result
 from hpcdp.store.layout import Layout
 from hpcdp.study.databases import load_databases
 from hpcdp.study.file import Study
+from hpcdp.study.named_code import names_code
 from hpcdp.study.problem import Problem
 from hpcdp.study.sampler import Sampler
-from hpcdp.study.trust import names_code
 
 REALS = Schema("float", None)
 REFINED = {"refine": 30_000, "validation": 20_000, "train": 2000, "test": 30_000, "chunk": 10_000, "keep": "none"}

@@ -3,7 +3,7 @@
 Allowed are by name the few functions and classes that rebuild arrays, random generators, trees and the like, the estimators
 of scikit-learn, and the classes of a classifier's own package, which the study names: that is the user's code. No package is
 trusted whole: numpy has classes that read pickles or overwrite files when they are made. It is no proof still, so nothing
-that another user could have written is read (see `hpcdp.study.trust`).
+that another user could have written is read (see `hpcdp.study.named_code`).
 """
 
 from __future__ import annotations

@@ -13,9 +13,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from hpcdp._base.asked import option
+from hpcdp._base.asked import option, path_of
 from hpcdp._base.files import replaced
-from hpcdp._base.given import path_of
 from hpcdp._base.rounding import percent
 from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError

@@ -18,7 +18,7 @@ from hpcdp.results.exported import Exported
 from hpcdp.results.result import Result
 from hpcdp.store.records import foreign, read_records
 from hpcdp.store.root import open_latest
-from hpcdp.study.bodies import read_study_record
+from hpcdp.study.stored import read_study_record
 
 _RUNS, _FAILED, _DATABASES = 20, 20, 20  # that a page lists
 

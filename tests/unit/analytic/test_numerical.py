@@ -17,8 +17,7 @@ from hpcdp.analytic import (
     exact,
     laplace_pair,
 )
-from hpcdp.analytic._loss_grid import sum_on_grid
-from hpcdp.analytic._tilted import sum_losses
+from hpcdp.analytic._losses import sum_losses, sum_on_grid
 from hpcdp.analytic.laplace import _by_series, _log_factor
 
 GRID = [0.0, 0.01, 0.03, 0.05, 0.07, 0.09, 0.11, 0.13, 0.15, 0.17, 0.19]

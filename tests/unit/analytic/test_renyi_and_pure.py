@@ -22,7 +22,7 @@ from hpcdp.analytic import (
     exponential_real_pair,
     randomized_response_pair,
 )
-from hpcdp.mechanisms.exponential_real import exponential_level, exponential_rate
+from hpcdp.mechanisms.exponential import exponential_level, exponential_rate
 
 ORDERS = np.array([1.0, 1.0 + 1e-9, 1.004, 1.3, 2.0, 5.7, 31.0])
 CLOSE = 1e-9

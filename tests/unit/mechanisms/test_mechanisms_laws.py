@@ -16,8 +16,8 @@ from scipy.special import ndtr
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.mechanisms import load_builtin
 from hpcdp.mechanisms._batches import enumerate_batches
-from hpcdp.mechanisms._sparse_kernels import draw_above
-from hpcdp.mechanisms.exponential_real import exponential_rate
+from hpcdp.mechanisms._kernels import draw_above
+from hpcdp.mechanisms.exponential import exponential_rate
 from hpcdp.mechanisms.local import bloom_bits
 from hpcdp.mechanisms.subsampled import subsampled
 from hpcdp.mechanisms.toy_dpsgd import toy_dpsgd

@@ -17,8 +17,8 @@ from jsonschema import Draft202012Validator
 from pydantic.fields import FieldInfo
 from study_keys import study_keys_page
 
-from hpcdp._base.models import keys_of
-from hpcdp._base.places import located, place_of
+from hpcdp._base.files import located, place_of
+from hpcdp._base.messages import keys_of
 from hpcdp.errors import StudyError
 from hpcdp.losses import LOSSES
 from hpcdp.study.at_risk import AtRisk

@@ -1,7 +1,8 @@
-"""Kernels of the sparse vector technique: one uniform decides one query, and a draw stops at its last "above".
+"""Kernels of mechanisms: random batches, the sparse vector technique, and outputs made canonical where they lie.
 
-A query of gap g (threshold minus answer) is above iff its noise is at least g + rho, so iff its uniform is below the
-noise's upper tail there; the noise itself is computed only where it is released.
+Sparse vector: one uniform decides one query, and a draw stops at its last "above". A query of gap g (threshold minus answer) is
+above iff its noise is at least g + rho, so iff its uniform is below the noise's upper tail there; the noise itself is computed
+only where it is released.
 """
 
 from __future__ import annotations
@@ -12,7 +13,42 @@ import numpy as np
 
 from hpcdp._base.kernels import kernel
 
-_LEAST = 2.0**-54  # stands for a uniform of 0, so that noise is finite
+
+@kernel()
+def fill_places(uniforms, rows, sizes, places):  # type: ignore[no-untyped-def]
+    """Fill row i of places (draws, width) with sizes[i] different numbers below `rows`, every set being as likely.
+
+    uniforms: in [0, 1), one for each number that is drawn. sizes: (draws,) int64, at most `width` and `rows`. places:
+    int64; what lies beyond a row's size stays as it is.
+    """
+    deck = np.arange(rows)
+    used = 0
+    for draw in range(places.shape[0]):
+        for top in range(sizes[draw]):
+            # The steps of Fisher and Yates that decide the first places; the deck need not be sorted again, because
+            # they give a uniform choice from whatever order they meet.
+            other = top + int(uniforms[used] * (rows - top))
+            used += 1
+            deck[top], deck[other] = deck[other], deck[top]
+            places[draw, top] = deck[top]
+
+
+_TOP, _OTHERS = np.uint64(1 << 63), np.uint64((1 << 63) - 1)
+_LEAST = np.uint64(1 << 52)  # what carries the exponent of infinities and NaN into the top bit, and no other
+
+
+@kernel()
+def settle(bits):  # type: ignore[no-untyped-def]
+    """Make −0.0 of float64, seen as uint64 (size,), 0.0; whether all are finite."""
+    seen = np.uint64(0)
+    for i in range(bits.size):
+        one = bits[i] if bits[i] != _TOP else np.uint64(0)
+        bits[i] = one
+        seen |= (one & _OTHERS) + _LEAST
+    return seen < _TOP
+
+
+_LEAST_UNIFORM = 2.0**-54  # stands for a uniform of 0, so that noise is finite
 
 
 @kernel(inline="always")
@@ -24,7 +60,7 @@ def _tail(x):  # type: ignore[no-untyped-def]
 @kernel(inline="always")
 def _noise(uniform):  # type: ignore[no-untyped-def]
     """The Laplace noise of scale 1 whose upper tail is `uniform`."""
-    return -math.log(2.0 * max(uniform, _LEAST)) if uniform < 0.5 else math.log(2.0 * (1.0 - uniform))
+    return -math.log(2.0 * max(uniform, _LEAST_UNIFORM)) if uniform < 0.5 else math.log(2.0 * (1.0 - uniform))
 
 
 @kernel()

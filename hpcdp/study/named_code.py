@@ -1,10 +1,10 @@
-"""Whose code a store's study would run: another user's store is gone on with only when who runs it says so."""
+"""Code that a study names: objects in the place of names, digests of what runs beside the mechanism, and whose code it is."""
 
 from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -13,12 +13,32 @@ from hpcdp.errors import DamagedError, StudyError
 from hpcdp.losses import named_code, stores_pickles
 from hpcdp.mechanisms import BUILTINS, SCORES
 from hpcdp.mechanisms._builtin import named_callables
+from hpcdp.mechanisms.user_code import import_callable, lies_in, source_digest
 from hpcdp.store.layout import Layout
 from hpcdp.store.root import latest_version
+from hpcdp.study.distributions import Distribution
 from hpcdp.study.file import Study
 from hpcdp.study.mechanism import FunctionCall, ProgramCall
 from hpcdp.study.pairs import GivenCall
 from hpcdp.study.stored import stored_study
+
+
+def own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[str, str]:
+    """Digests of code that is neither the mechanism's nor an installed package's, by the key that names it."""
+    found = {f"pairs.distributional: the source of {d.call}": d.source for d in distributions}
+    called = None if study.at_risk is None else study.at_risk.population.call
+    if called is not None:
+        found[f"at_risk.population.call: the source of {called}"] = source_digest(called, study.folder)
+    if (declared := study.mechanism.impossible) is not None:
+        import_callable(declared, study.folder, "mechanism.impossible")
+        found[f"mechanism.impossible: the source of {declared}"] = source_digest(declared, study.folder)
+    path = named_code(study.estimate.default_loss, study.estimate.parameters)
+    key = "loss" if path == study.estimate.default_loss else "parameters"
+    if path is not None:
+        import_callable(path, study.folder, f"estimate.{key}")
+    if path is not None and (key == "loss" or lies_in(path, study.folder)):
+        found[f"estimate.{key}: the source of {path}"] = source_digest(path, study.folder)
+    return found
 
 
 def refuse_foreign_code(layout: Layout, given: Study | None = None) -> None:
