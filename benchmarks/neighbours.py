@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.knn._vectors import VectorModel
+from hpcdp.losses.knn._vectors import VotesModel
 from hpcdp.losses.knn.knn import Knn
 from hpcdp.losses.knn.parameters import choose_k
 from hpcdp.losses.protocol import Side
@@ -62,14 +62,14 @@ def ask_scikit(p: Floats, q: Floats, x: Floats, k: int) -> tuple[Ints, float, fl
     return np.concatenate(votes), fitted - begin, time.process_time() - fitted
 
 
-def fit_hpcdp(p: Floats, q: Floats, threads: int = 1) -> VectorModel:
+def fit_hpcdp(p: Floats, q: Floats, threads: int = 1) -> VotesModel:
     """The model of `knn`."""
     model = Knn(threads=threads).fit(Side(p, p.shape[0]), Side(q, q.shape[0]))
-    assert isinstance(model, VectorModel)
+    assert isinstance(model, VotesModel)
     return model
 
 
-def ask_hpcdp(p: Floats, q: Floats, x: Floats) -> tuple[VectorModel, float, float]:
+def ask_hpcdp(p: Floats, q: Floats, x: Floats) -> tuple[VotesModel, float, float]:
     """The model, and seconds to fit and to count."""
     begin = time.process_time()
     model = fit_hpcdp(p, q)

@@ -51,7 +51,7 @@ def tally(context: Context, items: Tally, report: Report) -> None:
             pilots[number] = restore_pilot(context, number)
         except DamagedError as error:
             report.failures.append(Failure.of(describe_pairs(problem, [number]), error))
-    counts = {n: np.zeros((2, pilot.cells.size), np.int64) for n, pilot in pilots.items()}
+    counts = {n: np.zeros((2, pilot.losses.shape[1]), np.int64) for n, pilot in pilots.items()}
 
     def use(number: int, side: int, outputs: Outputs) -> None:
         counts[number][side] += pilots[number].tally(outputs)
@@ -94,5 +94,5 @@ def _read(context: Context, known: Sequence[TallySpan], stages: Sequence[Stage],
     ]
     if any(gaps(some, stage) for some, stage in zip(spans, stages, strict=True)):
         raise DamagedError(f"some tallies of the {stages[0].name} stage are missing; they are counted again")
-    counts = sum_tallies(context.layout, spans, pilot.cells.size)
+    counts = sum_tallies(context.layout, spans, pilot.losses.shape[1])
     return CellTally(counts[0], counts[1], stages[0].total, stages[1].total)

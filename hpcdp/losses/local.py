@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.frequency import _row_kernels as kernels
 from hpcdp.losses.frequency.distinct import count_distinct, learn_both
 from hpcdp.losses.kde._bandwidth import SMALLEST, Summary
 from hpcdp.losses.kde.kde import Kde, LineModel, PlaneModel
@@ -119,6 +118,8 @@ def find_peak(
 def _discrete(p: Side, q: Side, floor: float, within: Within) -> Peak:
     distinct, *counts = learn_both(p, q)
     values = distinct.values()
+    order = np.argsort(values) if values.ndim == 1 else np.lexsort(values.T[::-1])  # of equal losses the least value's
+    values, counts = values[order], [found[order] for found in counts]
     shares = [found / side.draws for found, side in zip(counts, (p, q), strict=True)]
     variance = sum(
         (1.0 / np.maximum(share, floor) - 1.0) / side.draws for share, side in zip(shares, (p, q), strict=True)
@@ -216,7 +217,7 @@ def weigh(outputs: Outputs, at: Any, bandwidths: Sequence[float]) -> int:
             return sum(output == wanted for output in outputs)
         if outputs.ndim == 1:
             return int(np.count_nonzero(outputs == np.asarray(at, outputs.dtype)))
-        return int(kernels.count_equal(outputs, np.asarray(at, outputs.dtype)))
+        return int(np.count_nonzero((outputs == np.asarray(at, outputs.dtype)).all(axis=1)))
     rows = np.asarray(outputs, np.float64).reshape(outputs.shape[0], -1)
     squares = np.zeros(rows.shape[0])
     for column, (centre, bandwidth) in enumerate(zip(np.atleast_1d(at), bandwidths, strict=True)):

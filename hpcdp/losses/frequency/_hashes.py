@@ -6,6 +6,7 @@ share one with probability 2⁻⁶⁴ (heuristic: the hash taken as random).
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -73,12 +74,18 @@ def _words(outputs: NDArray[Any]) -> Hashes:
         return outputs.astype(np.uint64)[:, None]
     number = np.float64 if outputs.dtype.kind == "f" else np.int64
     table = np.ascontiguousarray(np.add(outputs, number(0), dtype=number))  # −0.0 becomes 0.0
-    return table.view(np.uint64).reshape(outputs.shape[0], -1)
+    return table.view(np.uint64).reshape(outputs.shape[0], prod(outputs.shape[1:]))
+
+
+@kernel()
+def _pack(bits, words):  # type: ignore[no-untyped-def]
+    for i in range(bits.shape[0]):
+        for c in range(bits.shape[1]):
+            words[i, c >> 6] |= np.uint64(bits[i, c]) << np.uint64(c & 63)
 
 
 def pack_bits(outputs: NDArray[np.bool_]) -> Hashes:
     """Bits (size, d), d >= 1, in words of 64, shape (size, ceil(d/64)), uint64; the last word ends in zeros."""
-    bits = np.packbits(outputs, axis=1, bitorder="little")
-    packed = np.zeros((outputs.shape[0], -(-outputs.shape[1] // 64) * 8), np.uint8)
-    packed[:, : bits.shape[1]] = bits
-    return packed.view("<u8").astype(np.uint64, copy=False)
+    words = np.zeros((outputs.shape[0], -(-outputs.shape[1] // 64)), np.uint64)
+    _pack(np.ascontiguousarray(outputs), words)
+    return words

@@ -9,10 +9,7 @@ values that share a class have one L̂.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,54 +85,3 @@ def _unite(known, counts, keys, held, side, out, sums):  # type: ignore[no-untyp
             j += 1
         n += 1
     return n
-
-
-@dataclass(frozen=True, eq=False)
-class HashClasses:
-    """Classes of values by the leading `bits` of their hash, numbered in order; keys: these bits, ascending, uint64."""
-
-    keys: Keys
-    bits: int
-
-    @property
-    def size(self) -> int:
-        """How many classes there are."""
-        return self.keys.size
-
-    @cached_property
-    def _guide(self) -> tuple[int, NDArray[np.int32]]:
-        """How many bits of a key do not choose a cell, and the first key of each cell, and of one more."""
-        cells = max(1, min(self.bits, self.size.bit_length()))
-        shift = self.bits - cells
-        starts = np.arange(1 << cells, dtype=np.uint64) << np.uint64(shift)
-        return shift, np.append(np.searchsorted(self.keys, starts), self.size).astype(np.int32)
-
-    def find(self, outputs: Outputs) -> Ints:
-        """Number of each output's class, shape (size,); -1 for a class that is not there."""
-        shift, guide = self._guide
-        out = np.empty(outputs.shape[0], np.int64)
-        _find(hash_outputs(outputs) >> np.uint64(_ALL_BITS - self.bits), self.keys, guide, np.uint64(shift), out)
-        return out
-
-    def only(self, chosen: NDArray[np.bool_]) -> HashClasses:
-        """Some of the classes, chosen (size,), in their order."""
-        return HashClasses(self.keys[chosen], self.bits)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The keys and how many bits they have."""
-        return {"keys": self.keys, "bits": np.array(self.bits)}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, NDArray[Any]]) -> HashClasses:
-        """The classes whose `state` this is."""
-        return cls(state["keys"], int(state["bits"]))
-
-
-@kernel()
-def _find(keys, known, guide, shift, out):  # type: ignore[no-untyped-def]
-    for i in range(keys.size):
-        cell = np.int64(keys[i] >> shift)
-        place, stop = np.int64(guide[cell]), np.int64(guide[cell + 1])
-        while place < stop and known[place] < keys[i]:
-            place += 1
-        out[i] = place if place < stop and known[place] == keys[i] else -1

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses._votes import classes, log_ratios
-from hpcdp.losses.frequency._tally import HashClasses, Tally
-from hpcdp.losses.frequency.distinct import Distinct, learn_both, learn_distinct, restore_values
+from hpcdp.losses.frequency._tally import Tally
+from hpcdp.losses.frequency.distinct import Distinct, learn_both
 from hpcdp.losses.frequency.parameters import FrequencyParameters
 from hpcdp.losses.protocol import Outputs, Side
 
@@ -26,7 +26,7 @@ _WHOLE = 1 << 20  # so many training points of both sides are looked at together
 class FrequencyCounter:
     """Counts outputs by the class of their value; codes: (values + 1,) int32, the last one of unseen values."""
 
-    distinct: Distinct | HashClasses
+    distinct: Distinct
     codes: NDArray[np.int32]
     classes: int
 
@@ -48,19 +48,14 @@ class FrequencyCounter:
     @classmethod
     def restore(cls, state: Mapping[str, NDArray[Any]]) -> FrequencyCounter:
         """The counter that `state` came from."""
-        if "keys" in state:
-            return cls(HashClasses.restore(state), state["codes"], int(state["classes"]))
-        distinct, order = learn_distinct(restore_values(state))
-        codes = state["codes"].copy()
-        codes[order] = state["codes"][:-1]
-        return cls(distinct, codes, int(state["classes"]))
+        return cls(Distinct.restore(state), state["codes"], int(state["classes"]))
 
 
 @dataclass(frozen=True, eq=False)
 class FrequencyModel:
     """L̂ of each distinct value; losses: (values + 1,), the last one of unseen values."""
 
-    distinct: Distinct | HashClasses
+    distinct: Distinct
     losses: Floats
 
     def score(self, outputs: Outputs) -> Floats:
@@ -70,10 +65,8 @@ class FrequencyModel:
     def counter(self, thresholds: Floats) -> FrequencyCounter:
         """A counter for sorted distinct thresholds, shape (T,)."""
         codes = classes(self.losses, thresholds)
-        if isinstance(self.distinct, HashClasses):  # many: those that count like unseen values are as good as unseen
-            differ = codes[:-1] != codes[-1]
-            return FrequencyCounter(self.distinct.only(differ), codes[np.append(differ, True)], 2 * thresholds.size + 1)
-        return FrequencyCounter(self.distinct, codes, 2 * thresholds.size + 1)
+        differ = codes[:-1] != codes[-1]  # values that count like unseen ones are as good as unseen
+        return FrequencyCounter(self.distinct.only(differ), codes[np.append(differ, True)], 2 * thresholds.size + 1)
 
 
 @dataclass(frozen=True)
@@ -81,8 +74,9 @@ class Frequency:
     """L̂(o) = ln(c_P/n_P) − ln(c_Q/n_Q) from training counts c and draws n.
 
     It is ±inf where one count is 0 and 0 where both are. Values that fewer than `rare` pooled training points hold are
-    one value, which unseen values join when rare > 0. Equality decides: -0.0 is 0.0. Many training points are read block
-    by block, and at most `distinct` classes of values are told apart (see `hpcdp.losses.frequency._tally`).
+    one value, which unseen values join when rare > 0. Equality decides: -0.0 is 0.0; rows and bytes are equal where their
+    64-bit hashes are. Many training points are read block by block, and at most `distinct` classes of values are told apart
+    (see `hpcdp.losses.frequency._tally`).
     """
 
     block_kinds: ClassVar[frozenset[str]] = frozenset({"bool", "int", "float", "bytes"})
@@ -92,35 +86,17 @@ class Frequency:
     def fit(self, p: Side, q: Side) -> FrequencyModel:
         """Learn from training outputs of D (p) and D' (q), which have one shape and kind."""
         if p.size + q.size > min(self.parameters.distinct, _WHOLE):
-            return _learn_hashed(p, q, self.parameters)
-        return learn_frequencies(*learn_both(p, q), p.draws, q.draws, self.parameters.rare)
+            tally = Tally(self.parameters.distinct)
+            for number, side in enumerate((p, q)):
+                tally.add_all(side.blocks(), number)
+            distinct, counts = Distinct(tally.keys, tally.bits), tally.counts
+        else:
+            distinct, *both = learn_both(p, q)
+            counts = np.stack(both, axis=1)
+        common = counts.sum(axis=1) >= self.parameters.rare
+        v0, v1 = np.concatenate([counts[common], counts[~common].sum(axis=0, keepdims=True)]).T
+        return FrequencyModel(distinct.only(common), log_ratios(v0, v1, p.draws, q.draws))
 
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> FrequencyCounter:
         """The counter whose `state` this is."""
         return FrequencyCounter.restore(state)
-
-
-def _learn_hashed(p: Side, q: Side, parameters: FrequencyParameters) -> FrequencyModel:
-    tally = Tally(parameters.distinct)
-    for number, side in enumerate((p, q)):
-        tally.add_all(side.blocks(), number)
-    common = tally.counts.sum(axis=1) >= parameters.rare
-    rest = tally.counts[~common].sum(axis=0)
-    v0, v1 = np.concatenate([tally.counts[common], rest[None]]).T
-    distinct = HashClasses(tally.keys[common], tally.bits)
-    return FrequencyModel(distinct, log_ratios(v0, v1, p.draws, q.draws))
-
-
-def learn_frequencies(
-    distinct: Distinct, c0: NDArray[np.int64], c1: NDArray[np.int64], n0: int, n1: int, rare: int
-) -> FrequencyModel:
-    """The model of distinct values with training counts c0, c1, shape (values,), of n0, n1 draws."""
-    common = c0 + c1 >= rare
-    rest0, rest1 = int(c0[~common].sum()), int(c1[~common].sum())
-    if not common.all():
-        distinct, order = learn_distinct(distinct.values()[common])
-        a, b = np.empty_like(c0, shape=distinct.size), np.empty_like(c1, shape=distinct.size)
-        a[order], b[order] = c0[common], c1[common]
-        c0, c1 = a, b
-    v0, v1 = np.append(c0, rest0).astype(np.int64), np.append(c1, rest1).astype(np.int64)
-    return FrequencyModel(distinct, log_ratios(v0, v1, n0, n1))

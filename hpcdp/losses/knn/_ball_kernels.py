@@ -1,38 +1,198 @@
-"""Kernels that find a query's closed k-ball in a `KdTree` and add up the weights in it, one query after the other.
+"""Kernels that find a query's closed k-ball among the leaves of a `Tree`, and add up the weights in it.
 
-The k-th rank (see `_rank_kernels`) is looked for in a narrow window. The distance to the k-th nearest point changes by
-at most as much as the query moves, and mostly by a small part of it, so the nearest of the last queries tells a good
-window; where none is near, a sample of the points does. Counts tell whether the window was right; if it was not,
-another is tried, and at last one that must be right. So guesses never change a vote.
+A rank is what distances are compared by: the sum of squared differences, the sum of differences, or the largest one, added
+in the order of the columns in float64. Euclidean distances are square roots of ranks, and ranks of one square root are one
+distance. Rounding is monotone, so the ranks of a box's nearest and farthest corner, added in the same order, bound the
+computed ranks of its points: no leaf is left out wrongly, and no tolerance is needed.
+
+The k-th rank is looked for in a window. The distance to the k-th nearest point changes by at most as much as the query moves,
+and mostly by a small part of it, so the nearest of the last queries tells a good window; where none is near, a sample of the
+points does. Counts tell whether the window was right, and on which side it was wrong. So guesses never change a vote.
+
+A weight is c0 · 2³² + c1, the counts of both sides, so that one addition adds both.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hpcdp._base.kernels import kernel
-from hpcdp.losses.knn._rank_kernels import fold, last_equal, near_queries, rank_boxes, rank_points, to_distance, to_rank
-from hpcdp.losses.knn._selection_kernels import (
-    LABEL_BITS,
-    LABEL_MASK,
-    bracket,
-    growth,
-    guess_rank,
-    next_window,
-    points_of,
-    weigh,
-)
 
-GROUP = 64  # at most so many queries share one list of leaves
+EUCLIDEAN, MANHATTAN, CHEBYSHEV = 0, 1, 2
+LABEL_BITS = np.int64(32)
+LABEL_MASK = (np.int64(1) << LABEL_BITS) - 1
+
+_GROUP = 64  # at most so many queries share one list of leaves
 _LATELY = 32  # queries that the next one is compared with
 _TRUSTED = 0.4  # a query that is farther away than this part of its radius tells too little
-_NARROWEST, _WIDEST = 1e-3, 4.0  # a window reaches from guess / (1 + window) to guess · (1 + window)
+_NARROWEST, _WIDEST = 1e-3, 4.0  # a window reaches from guess / (1 + width) to guess · (1 + width)
+_FEW = 32  # so many points are few enough to go through one by one
+_AIMED = 8  # so often the window is narrowed by interpolation before it is halved
 
 
 @kernel()
-def list_leaves(tree_low, tree_high, first, last, most, metric, leaves, boxes, stack):  # type: ignore[no-untyped-def]
+def _to_distance(rank, metric):  # type: ignore[no-untyped-def]
+    """The distance of a rank."""
+    return math.sqrt(rank) if metric == EUCLIDEAN else rank
+
+
+@kernel()
+def _last_equal(rank, metric):  # type: ignore[no-untyped-def]
+    """The largest rank that is the same distance."""
+    if metric != EUCLIDEAN or rank == np.inf:
+        return rank
+    root = math.sqrt(rank)
+    bits = np.float64(rank).view(np.int64)
+    while math.sqrt(np.int64(bits + 1).view(np.float64)) == root:
+        bits += 1
+    return np.int64(bits).view(np.float64)
+
+
+@kernel()
+def _fold(rank, gap, metric):  # type: ignore[no-untyped-def]
+    """The rank once one column more differs by so much."""
+    if metric == EUCLIDEAN:
+        return rank + gap * gap
+    return rank + gap if metric == MANHATTAN else max(rank, gap)
+
+
+@kernel()
+def rank_points(query, blocks, leaf, metric, ranks):  # type: ignore[no-untyped-def]
+    """Ranks of the points of a leaf: Σ (x − y)², Σ |x − y|, or max |x − y|."""
+    columns, width = blocks.shape[1], blocks.shape[2]
+    if metric == EUCLIDEAN:
+        first = columns % 2  # two columns at a time, which halves the reads and writes of ranks
+        x = query[0]
+        if first:
+            for j in range(width):
+                gap = x - blocks[leaf, 0, j]
+                ranks[j] = gap * gap
+        else:
+            y = query[1]
+            for j in range(width):
+                gap, other = x - blocks[leaf, 0, j], y - blocks[leaf, 1, j]
+                ranks[j] = gap * gap + other * other
+            first = 2
+        for c in range(first, columns, 2):
+            x, y = query[c], query[c + 1]
+            for j in range(width):
+                gap, other = x - blocks[leaf, c, j], y - blocks[leaf, c + 1, j]
+                ranks[j] = (ranks[j] + gap * gap) + other * other
+        return
+    for j in range(width):
+        ranks[j] = abs(query[0] - blocks[leaf, 0, j])
+    for c in range(1, columns):
+        x = query[c]
+        if metric == MANHATTAN:
+            for j in range(width):
+                ranks[j] += abs(x - blocks[leaf, c, j])
+        else:
+            for j in range(width):
+                gap = abs(x - blocks[leaf, c, j])
+                ranks[j] = gap if gap > ranks[j] else ranks[j]
+
+
+@kernel()
+def rank_boxes(query, boxes, size, metric, near, far):  # type: ignore[no-untyped-def]
+    """Least and greatest possible ranks of the points in the first `size` boxes (2, d, …)."""
+    for j in range(size):
+        near[j] = far[j] = 0.0
+    for c in range(query.size):
+        x = query[c]
+        for j in range(size):
+            below, above = boxes[0, c, j] - x, x - boxes[1, c, j]
+            gap = below if below > above else above
+            reach = -above if -above > -below else -below
+            gap = gap if gap > 0.0 else 0.0
+            if metric == EUCLIDEAN:
+                near[j] += gap * gap
+                far[j] += reach * reach
+            elif metric == MANHATTAN:
+                near[j] += gap
+                far[j] += reach
+            else:
+                near[j] = gap if gap > near[j] else near[j]
+                far[j] = reach if reach > far[j] else far[j]
+
+
+@kernel()
+def _points_of(weight):  # type: ignore[no-untyped-def]
+    """How many points of both sides a weight counts."""
+    return (weight >> LABEL_BITS) + (weight & LABEL_MASK)
+
+
+@kernel()
+def _weigh(ranks, weights, size, most):  # type: ignore[no-untyped-def]
+    """The weight of the points up to rank `most`."""
+    total = np.int64(0)
+    for i in range(size):
+        total += weights[i] if ranks[i] <= most else 0
+    return total
+
+
+@kernel()
+def _select(ranks, weights, size, low, high, least, most, need, few):  # type: ignore[no-untyped-def]
+    """The smallest rank that `need` points do not exceed, of which `least` are up to `low` and `most` up to `high`.
+
+    Counting by vectors narrows the window until few points are left, or none is between its ends.
+    """
+    step = 0
+    while most - least > _FEW:
+        margin = max(_FEW // 4, (most - least) // 16)
+        aim = min(most - 1, max(least + 1, need - margin if step % 2 else need + margin))
+        share = (aim - least) / (most - least) if step < _AIMED else 0.5
+        middle = low + (high - low) * share
+        if not low < middle < high:
+            break
+        points = _points_of(_weigh(ranks, weights, size, middle))
+        if points >= need:
+            high, most = middle, points
+        else:
+            low, least = middle, points
+        step += 1
+    found = 0
+    for i in range(size):
+        if low < ranks[i] <= high:
+            few[found] = i
+            found += 1
+    while True:
+        next_one = np.inf
+        for t in range(found):
+            rank = ranks[few[t]]
+            next_one = rank if low < rank < next_one else next_one
+        for t in range(found):
+            least += _points_of(weights[few[t]]) if ranks[few[t]] == next_one else 0
+        if least >= need:
+            return next_one
+        low = next_one
+
+
+@kernel()
+def _guess(query, sample, stands, need, metric, ranks, near):  # type: ignore[no-untyped-def]
+    """About the k-th rank, by a sample (1, d, size) of points that stand for so many each; `near` starts the search."""
+    rank_points(query, sample, 0, metric, ranks)
+    low = high = near
+    if _weigh(ranks, stands, stands.size, high) >= need:
+        while low > 0.0 and _weigh(ranks, stands, stands.size, low) >= need:
+            low, high = 0.5 * low, low
+    else:
+        while _weigh(ranks, stands, stands.size, high) < need:
+            low, high = high, 2.0 * high
+    for _ in range(4):
+        middle = 0.5 * (low + high)
+        if _weigh(ranks, stands, stands.size, middle) >= need:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@kernel()
+def _list_leaves(low, high, first, last, most, metric, leaves, boxes, stack):  # type: ignore[no-untyped-def]
     """List the leaves that have points of rank at most `most` from the box [first, last]; returns how many."""
-    half = tree_low.shape[0] // 2
+    half = low.shape[0] // 2
     found, top = 0, 1
     stack[0] = 1
     while top:
@@ -40,7 +200,7 @@ def list_leaves(tree_low, tree_high, first, last, most, metric, leaves, boxes, s
         node = stack[top]
         rank = 0.0
         for c in range(first.size):
-            rank = fold(rank, max(tree_low[node, c] - last[c], first[c] - tree_high[node, c], 0.0), metric)
+            rank = _fold(rank, max(low[node, c] - last[c], first[c] - high[node, c], 0.0), metric)
         if rank > most:
             continue
         if node < half:
@@ -49,31 +209,19 @@ def list_leaves(tree_low, tree_high, first, last, most, metric, leaves, boxes, s
             continue
         leaves[found] = node - half
         for c in range(first.size):
-            boxes[0, c, found] = tree_low[node, c]
-            boxes[1, c, found] = tree_high[node, c]
+            boxes[0, c, found], boxes[1, c, found] = low[node, c], high[node, c]
         found += 1
     return found
 
 
 @kernel()
-def certain(query, tree_low, tree_high, held, leaf, need, metric):  # type: ignore[no-untyped-def]
-    """A rank that at least `need` points do not exceed: the farthest corner of a box around the query's leaf."""
-    node = held.size // 2 + leaf
-    while node > 1 and points_of(held[node]) < need:
-        node >>= 1
-    rank = 0.0
-    for c in range(query.size):
-        rank = fold(rank, max(tree_high[node, c] - query[c], query[c] - tree_low[node, c]), metric)
-    return last_equal(rank, metric)
-
-
-@kernel()
-def _scan(query, low, high, blocks, weights, held, size, metric, work):  # type: ignore[no-untyped-def]
-    """Copy ranks and weights of all leaves that have points up to rank `high`, but only add up leaves up to `low`.
+def _scan(query, tree, size, low, high, metric, work):  # type: ignore[no-untyped-def]
+    """Copy ranks up to `high`, and weights, of all listed leaves to the rim, but only add up leaves up to rank `low`.
 
     Returns the added weight and how many ranks were copied.
     """
-    leaves, _, _, near, far, _, rim, rim_weights, _, _ = work
+    blocks, weights, held = tree[0], tree[1], tree[4]
+    leaves, _, _, near, far, ranks, rim, rim_weights, _ = work
     inner, found = np.int64(0), 0
     half, width = blocks.shape[0], blocks.shape[2]
     for position in range(size):
@@ -83,80 +231,85 @@ def _scan(query, low, high, blocks, weights, held, size, metric, work):  # type:
         if far[position] <= low:
             inner += held[half + leaf]
             continue
-        rank_points(query, blocks, leaf, metric, rim[found : found + width])
+        rank_points(query, blocks, leaf, metric, ranks)
+        within = 0
         for j in range(width):
-            rim_weights[found + j] = weights[leaf, j]
-        found += width
+            within += ranks[j] <= high
+        if 4 * within >= width:  # vectors copy all of them in the time that it takes to pick some
+            for j in range(width):
+                rim[found + j], rim_weights[found + j] = ranks[j], weights[leaf, j]
+            found += width
+        elif within:
+            for j in range(width):
+                if ranks[j] <= high:
+                    rim[found], rim_weights[found] = ranks[j], weights[leaf, j]
+                    found += 1
     return inner, found
 
 
 @kernel()
-def tune(window, failed):  # type: ignore[no-untyped-def]
-    """The width of the next window: one in twenty fails, or so, which is cheaper than wider ones."""
-    return min(_WIDEST, window * 1.2) if failed else max(_NARROWEST, window * 0.99)
-
-
-@kernel()
-def settle(tree, query, leaf, window, low, high, cover, work, need, metric):  # type: ignore[no-untyped-def]
-    """(k-th rank, ball's weight, scans, size and reach of the list) of one query, first tried with [low, high].
+def _settle(query, tree, cover, low, high, need, metric, work):  # type: ignore[no-untyped-def]
+    """(k-th rank, ball's weight, scans, size and reach of the list) of one query, first tried with the window [low, high].
 
     cover: (first, last, size, reach), the list of leaves in `work` that serves all queries in a box.
     """
-    blocks, weights, tree_low, tree_high, held = tree
-    leaves, stack, boxes, near, far, _, rim, rim_weights, few, few_weights = work
+    leaves, stack, boxes, near, far, _, rim, rim_weights, few = work
     first, last, size, reach = cover
-    floor, ceiling = -1.0, np.inf  # the k-th rank is above the one and, with all as far, at most the other
     scans, ranked = 0, False
     while True:
         if high > reach or high < 0.5 * reach:
             reach = 1.2 * high
-            size = list_leaves(tree_low, tree_high, first, last, reach, metric, leaves, boxes, stack)
+            size = _list_leaves(tree[2], tree[3], first, last, reach, metric, leaves, boxes, stack)
             ranked = False
         if not ranked:
             rank_boxes(query, boxes, size, metric, near, far)
             ranked = True
-        inner, found = _scan(query, low, high, blocks, weights, held, size, metric, work)
+        inner, found = _scan(query, tree, size, low, high, metric, work)
         scans += 1
-        sure = points_of(inner)
-        below, above, rank, end = bracket(rim, rim_weights, found, low, high, need - sure, metric, few, few_weights)
-        if 0.0 <= end <= high:
-            return rank, inner + weigh(rim, rim_weights, found, end), scans, size, reach
-        below, above = below + sure, above + sure
-        if end > high:  # the last of the ball are as far as the window's end, by one root
-            high = ceiling = end
-            continue
-        if below >= need:
-            ceiling = last_equal(low, metric)
+        sure = _points_of(inner)
+        below = _points_of(_weigh(rim, rim_weights, found, low))
+        above = _points_of(_weigh(rim, rim_weights, found, high))
+        if sure + below >= need:
+            low, high = -1.0, low
+        elif sure + above < need:
+            low, high = high, 2.0 * high if high > 0.0 else np.inf
         else:
-            floor = high
-        low, high = next_window(low, high, below, above, need, window, growth(metric, query.size))
-        if scans >= 4 or not floor <= low <= high:
-            if ceiling == np.inf:
-                ceiling = certain(query, tree_low, tree_high, held, leaf, need, metric)
-            low, high = floor, ceiling
-        high = min(high, ceiling) if below < need else ceiling
+            rank = _select(rim, rim_weights, found, low, high, below, above, need - sure, few)
+            end = _last_equal(rank, metric)
+            if end <= high:
+                return rank, inner + _weigh(rim, rim_weights, found, end), scans, size, reach
+            high = end  # the last of the ball are as far as the window's end, by one root
 
 
 @kernel()
-def make_work(half, columns, width):  # type: ignore[no-untyped-def]
-    """Arrays that `settle` works in, for a tree of `half` leaves of `width` points."""
+def _group_end(leaf_of, order, start):  # type: ignore[no-untyped-def]
+    """Where a group of queries ends: at a new leaf, if it is not too small by then, and at its largest size."""
+    stop = start + 1
+    while stop < order.size and stop < start + _GROUP:
+        if stop >= start + _GROUP // 4 and leaf_of[order[stop]] != leaf_of[order[start]]:
+            break
+        stop += 1
+    return stop
+
+
+@kernel()
+def _tune(width, failed):  # type: ignore[no-untyped-def]
+    """The width of the next window: one in twenty fails, or so, which is cheaper than wider ones."""
+    return min(_WIDEST, width * 1.2) if failed else max(_NARROWEST, width * 0.99)
+
+
+@kernel()
+def _make_work(half, columns, width):  # type: ignore[no-untyped-def]
+    """Arrays that `_settle` works in, for a tree of `half` leaves of `width` points."""
     size = half * width
     return (
-        np.empty(half, np.int64),
-        np.empty(128, np.int64),
-        np.empty((2, columns, half)),
-        np.empty(half),
-        np.empty(half),
-        np.empty(width),
-        np.empty(size),
-        np.empty(size, np.int64),
-        np.empty(size),
-        np.empty(size, np.int64),
-    )
+        np.empty(half, np.int64), np.empty(128, np.int64), np.empty((2, columns, half)), np.empty(half), np.empty(half),
+        np.empty(width), np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64),
+    )  # fmt: skip
 
 
 @kernel()
-def box_of(queries, places, first, last):  # type: ignore[no-untyped-def]
+def _box_of(queries, places, first, last):  # type: ignore[no-untyped-def]
     """The smallest box around the queries at these places, into first and last (d,)."""
     first[:], last[:] = np.inf, -np.inf
     for place in places:
@@ -166,57 +319,43 @@ def box_of(queries, places, first, last):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def group_end(leaf_of, order, start):  # type: ignore[no-untyped-def]
-    """Where a group of queries ends: at a new leaf, if it is not too small by then, and at its largest size."""
-    stop = start + 1
-    while stop < order.size and stop < start + GROUP:
-        if stop >= start + GROUP // 4 and leaf_of[order[stop]] != leaf_of[order[start]]:
-            break
-        stop += 1
-    return stop
-
-
-@kernel()
-def vote_in_turn(tree, sample, stands, queries, leaf_of, order, need, metric, v0, v1):  # type: ignore[no-untyped-def]
+def vote(tree, sample, stands, queries, leaf_of, order, need, metric, v0, v1):  # type: ignore[no-untyped-def]
     """Votes of both sides, into v0 and v1 (size,), in the closed ball of each query (size, d) that `order` names.
 
-    tree: blocks, weights, low, high and held of a `KdTree`. sample: (1, d, size) some of the points, each of which
-    stands for so many (size,). leaf_of: the leaf of each query. need: how many points the ball holds at least, at most
-    all.
+    tree: blocks, weights, low, high and held of a `Tree`. sample: (1, d, size) some of the points, each of which stands for so
+    many (size,). leaf_of: the leaf of each query. need: how many points the ball holds at least, at most all.
     """
     half, columns, width = tree[0].shape
-    work = make_work(half, columns, width)
+    work = _make_work(half, columns, width)
     first, last = np.empty(columns), np.empty(columns)
-    lately, radii, away = np.full((columns, _LATELY), np.inf), np.zeros(_LATELY), np.empty(_LATELY)
+    lately, radii, away = np.full((1, columns, _LATELY), np.inf), np.zeros(_LATELY), np.empty(_LATELY)
     sample_ranks = np.empty(stands.size)
-    step, window, guess = 0.5, 0.3, 0.0
+    step, spread, guess = 0.5, 0.3, 1.0
     start = 0
     while start < order.size:
-        stop = group_end(leaf_of, order, start)
-        box_of(queries, order[start:stop], first, last)
+        stop = _group_end(leaf_of, order, start)
+        _box_of(queries, order[start:stop], first, last)
         size, reach = 0, -1.0
         for t in range(start, stop):
-            place = order[t]
-            query, leaf = queries[place], leaf_of[place]
-            near_queries(lately, _LATELY, query, query, metric, away)
+            query = queries[order[t]]
+            rank_points(query, lately, 0, metric, away)
             nearest = away.argmin()
-            radius, moved = radii[nearest], step * to_distance(away[nearest], metric)
+            radius, moved = radii[nearest], step * _to_distance(away[nearest], metric)
             known = moved < _TRUSTED * radius
             if known:
-                low, high = to_rank(radius - moved, metric), to_rank(radius + moved, metric)
+                low, high = radius - moved, radius + moved
+                if metric == EUCLIDEAN:
+                    low, high = low * low, high * high
             else:
-                if guess <= 0.0:
-                    guess = certain(query, tree[2], tree[3], tree[4], leaf, need, metric)
-                guess = guess_rank(query, sample, stands, need, metric, sample_ranks, guess)
-                low, high = guess / (1.0 + window), guess * (1.0 + window)
-            rank, weight, scans, size, reach = settle(
-                tree, query, leaf, 0.2, low, high, (first, last, size, reach), work, need, metric
-            )
+                guess = _guess(query, sample, stands, need, metric, sample_ranks, guess)
+                low, high = guess / (1.0 + spread), guess * (1.0 + spread)
+            cover = (first, last, size, reach)
+            rank, weight, scans, size, reach = _settle(query, tree, cover, low, high, need, metric, work)
             if known:
-                step = min(1.0, tune(step, scans > 1))
+                step = min(1.0, _tune(step, scans > 1))
             else:
-                window = tune(window, scans > 1)
-            v0[place], v1[place] = weight >> LABEL_BITS, weight & LABEL_MASK
-            lately[:, t % _LATELY] = query
-            radii[t % _LATELY] = to_distance(rank, metric)
+                spread = _tune(spread, scans > 1)
+            v0[order[t]], v1[order[t]] = weight >> LABEL_BITS, weight & LABEL_MASK
+            lately[0, :, t % _LATELY] = query
+            radii[t % _LATELY] = _to_distance(rank, metric)
         start = stop

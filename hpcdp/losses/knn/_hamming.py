@@ -2,7 +2,7 @@
 
 A tree prunes nothing here, since most distances are equal. So positions of values are packed into bit planes: plane
 b holds bit b of the positions of 64 columns' values. Two rows differ in as many columns as the union of their planes'
-XORs has bits.
+XORs has bits. Rows of booleans are their one plane.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.kernels import kernel
+from hpcdp.losses.frequency._hashes import pack_bits
 
 Ints = NDArray[np.int64]
 
@@ -62,7 +63,7 @@ def _vote(queries, unknown, rows, c0, total, k, columns, v0, v1):  # type: ignor
 
 @dataclass(frozen=True, eq=False)
 class HammingSearch:
-    """Balls over distinct rows; values: distinct values of each column; planes: (rows, words, planes) uint64."""
+    """Balls over distinct rows; values: distinct ones of each column, none of booleans; planes: (rows, words, planes) uint64."""
 
     values: tuple[NDArray[Any], ...]
     planes: NDArray[np.uint64]
@@ -71,44 +72,26 @@ class HammingSearch:
     k: int
 
     @classmethod
-    def over(cls, rows: NDArray[np.float64], c0: Ints, c1: Ints, k: int) -> HammingSearch:
+    def over(cls, rows: NDArray[Any], c0: Ints, c1: Ints, k: int) -> HammingSearch:
         """A search over distinct rows (rows, d) with training counts c0, c1 of both sides."""
-        values = tuple(np.unique(rows[:, c]) for c in range(rows.shape[1]))
+        values = () if rows.dtype == np.bool_ else tuple(np.unique(column) for column in rows.T)
         return cls(values, _pack(values, rows)[0], c0, c1, k)
 
-    def votes(self, outputs: NDArray[np.float64]) -> tuple[Ints, Ints]:
+    def votes(self, outputs: NDArray[Any]) -> tuple[Ints, Ints]:
         """Votes of both sides for each output (size, d), int64, shape (size,) each."""
         v0, v1 = np.empty(outputs.shape[0], np.int64), np.empty(outputs.shape[0], np.int64)
         _vote(*_pack(self.values, outputs), self.planes, self.c0, self.c0 + self.c1, self.k, outputs.shape[1], v0, v1)
         return v0, v1
 
 
-@dataclass(frozen=True, eq=False)
-class BitSearch(HammingSearch):
-    """Balls over distinct rows of `columns` bits, packed 64 in a word."""
-
-    columns: int
-
-    @classmethod
-    def of_bits(cls, rows: NDArray[np.uint64], columns: int, c0: Ints, c1: Ints, k: int) -> BitSearch:
-        """A search over distinct packed rows (rows, words) with training counts c0, c1 of both sides."""
-        return cls((), np.ascontiguousarray(rows)[:, :, None], c0, c1, k, columns)
-
-    def votes(self, outputs: NDArray[Any]) -> tuple[Ints, Ints]:
-        """Votes of both sides for each packed output (size, words), uint64, int64 of shape (size,) each."""
-        v0, v1 = np.empty(outputs.shape[0], np.int64), np.empty(outputs.shape[0], np.int64)
-        unknown = np.zeros(outputs.shape, np.uint64)
-        queries = np.ascontiguousarray(outputs)[:, :, None]
-        _vote(queries, unknown, self.planes, self.c0, self.c0 + self.c1, self.k, self.columns, v0, v1)
-        return v0, v1
-
-
-def _pack(values: tuple[NDArray[Any], ...], rows: NDArray[np.float64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+def _pack(values: tuple[NDArray[Any], ...], rows: NDArray[Any]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Bit planes of the rows, (rows, words, planes), and a bit for each value that is not among `values`."""
-    planes = max(1, max(v.size - 1 for v in values).bit_length())  # of the positions 0 … size - 1
-    words = (len(values) + 63) // 64
-    out = np.zeros((rows.shape[0], words, planes), np.uint64)
+    words = (rows.shape[1] + 63) // 64
     unknown = np.zeros((rows.shape[0], words), np.uint64)
+    if not values:
+        return pack_bits(rows)[:, :, None], unknown
+    planes = max(1, max(v.size - 1 for v in values).bit_length())  # of the positions 0 … size - 1
+    out = np.zeros((rows.shape[0], words, planes), np.uint64)
     for c, known in enumerate(values):
         if not known.size:
             continue

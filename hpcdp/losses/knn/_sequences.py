@@ -16,9 +16,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses._plain import PlainCounter
-from hpcdp.losses._votes import log_ratios
-from hpcdp.losses.frequency.distinct import Words
+from hpcdp.losses.frequency.distinct import Distinct, learn_distinct
 from hpcdp.losses.knn._strata import VoteSource, group
 from hpcdp.losses.knn.parameters import MOST_SEQUENCES
 from hpcdp.losses.protocol import Outputs, Side
@@ -62,7 +60,7 @@ class SequenceVotes:
     votes among the numbers of a frame's outputs, None of a frame without numbers or with too few points.
     """
 
-    frames: Words
+    frames: Distinct
     c0: Ints
     c1: Ints
     sources: list[VoteSource | None]
@@ -70,9 +68,11 @@ class SequenceVotes:
     @classmethod
     def learn(cls, p: Outputs, q: Outputs, rare: int, learn: Learn) -> SequenceVotes:
         """From training outputs, object arrays of canonical bytes; `learn` makes votes of numbers (size, d) of two sides."""
-        words, codes = Words.learn(np.concatenate([p, q]))
+        words, codes = learn_distinct(np.concatenate([p, q]))
         held = [np.bincount(part, minlength=words.size) for part in (codes[: p.size], codes[p.size :])]
-        frames, of_word, numbers = _frames(words.values())
+        parts = [split(word) for word in words.values()]
+        frames, of_word = learn_distinct(_objects([frame for frame, _ in parts]))
+        numbers = [own for _, own in parts]
         c0, c1 = (np.bincount(of_word, weights=side, minlength=frames.size).astype(np.int64) for side in held)
         few = c0 + c1 < rare
         sources: list[VoteSource | None] = [None] * frames.size
@@ -86,10 +86,9 @@ class SequenceVotes:
 
     def votes(self, outputs: Outputs) -> tuple[Ints, Ints]:
         """Votes of both sides for each output (size,) of canonical bytes, int64, shape (size,) each."""
-        words, codes = Words.learn(outputs)  # each distinct output is looked at once
+        words, codes = learn_distinct(outputs)  # each distinct output is looked at once
         parts = [split(word) for word in words.values()]
-        place = self.frames.places.get
-        found = np.fromiter((place(frame, -1) for frame, _ in parts), np.int64, len(parts))
+        found = self.frames.find(_objects([frame for frame, _ in parts]))
         v0, v1 = self.c0[found], self.c1[found]
         for source, members in zip(self.sources, group(found, self.frames.size), strict=True):
             if source is not None and members.size:
@@ -97,39 +96,14 @@ class SequenceVotes:
         return v0[codes], v1[codes]
 
 
-def _frames(words: Outputs) -> tuple[Words, Ints, list[list[float]]]:
-    """The distinct frames of values, the number of each value's frame, and its numbers."""
-    parts = [split(word) for word in words]
-    frames = np.empty(len(parts), object)
-    frames[:] = [frame for frame, _ in parts]
-    return *Words.learn(frames), [numbers for _, numbers in parts]
+def _objects(words: list[bytes]) -> Outputs:
+    out = np.empty(len(words), object)
+    out[:] = words
+    return out
 
 
-@dataclass(frozen=True, eq=False)
-class SequenceModel:
-    """L̂ of strings and sequences from their votes, of n0 and n1 draws."""
-
-    source: SequenceVotes
-    n0: int
-    n1: int
-
-    @classmethod
-    def learn(cls, p: Side, q: Side, rare: int, learn: Learn) -> SequenceModel:
-        """From training outputs of D and D', of which the first `MOST_SEQUENCES` of each side are looked at."""
-        heads = [_first(side) for side in (p, q)]
-        draws = [round(side.draws * head.size / max(1, side.size)) for side, head in zip((p, q), heads, strict=True)]
-        return cls(SequenceVotes.learn(heads[0], heads[1], rare, learn), draws[0], draws[1])
-
-    def score(self, outputs: Outputs) -> Floats:
-        """L̂ of each output (size,) of canonical bytes, shape (size,), natural log; ±inf where one side has no vote."""
-        return log_ratios(*self.source.votes(outputs), self.n0, self.n1)
-
-    def counter(self, thresholds: Floats) -> PlainCounter:
-        """A counter for sorted distinct thresholds, shape (T,)."""
-        return PlainCounter(self, thresholds)
-
-
-def _first(side: Side) -> Outputs:
+def first_of(side: Side) -> Outputs:
+    """The first `MOST_SEQUENCES` outputs of a side."""
     if side.size <= MOST_SEQUENCES:
         return side.outputs
     blocks, size = [], 0

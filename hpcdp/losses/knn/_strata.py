@@ -11,7 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.frequency.distinct import Rows
+from hpcdp.losses.frequency.distinct import Distinct, learn_distinct
+from hpcdp.losses.protocol import Outputs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -20,7 +21,7 @@ Ints = NDArray[np.int64]
 class VoteSource(Protocol):
     """Something that knows the votes of every output."""
 
-    def votes(self, outputs: Floats) -> tuple[Ints, Ints]:
+    def votes(self, outputs: Outputs) -> tuple[Ints, Ints]:
         """Votes of both sides for each output (size, d), int64, shape (size,) each."""
         ...
 
@@ -42,7 +43,7 @@ def few_valued(rows: Floats, k: int) -> NDArray[np.bool_]:
 class Strata:
     """One vote source per stratum; `few` are the columns that make the strata, `rest` those that the sources see."""
 
-    keys: Rows
+    keys: Distinct
     sources: list[VoteSource]
     few: Ints
     rest: Ints
@@ -56,7 +57,7 @@ class Strata:
         Too thin: more than half of all points are in strata of fewer than `least` points.
         """
         columns, rest = np.flatnonzero(few), np.flatnonzero(~few)
-        keys, codes = Rows.learn(np.concatenate([a[:, columns], b[:, columns]]))
+        keys, codes = learn_distinct(np.concatenate([a[:, columns], b[:, columns]]))
         sizes = np.bincount(codes, minlength=keys.size)
         if 2 * sizes[sizes < least].sum() > codes.size:
             return None
@@ -68,8 +69,9 @@ class Strata:
         ]
         return cls(keys, sources, columns, rest)
 
-    def votes(self, outputs: Floats) -> tuple[Ints, Ints]:
+    def votes(self, outputs: Outputs) -> tuple[Ints, Ints]:
         """Votes of both sides for each output (size, d), int64; nobody votes in a stratum that training never saw."""
+        outputs = np.asarray(outputs, np.float64)
         v0, v1 = np.zeros(outputs.shape[0], np.int64), np.zeros(outputs.shape[0], np.int64)
         members = group(self.keys.find(outputs[:, self.few]), self.keys.size)
         for source, places in zip(self.sources, members, strict=True):

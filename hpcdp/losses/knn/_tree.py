@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.frequency.distinct import Rows
-from hpcdp.losses.knn._ball_kernels import vote_in_turn
-from hpcdp.losses.knn._group_kernels import vote_in_groups
+from hpcdp.losses.frequency.distinct import Distinct
+from hpcdp.losses.knn._ball_kernels import CHEBYSHEV, EUCLIDEAN, LABEL_BITS, MANHATTAN, vote
 from hpcdp.losses.knn._hamming import HammingSearch
-from hpcdp.losses.knn._kdtree import KdTree
-from hpcdp.losses.knn._rank_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN
 from hpcdp.losses.knn.parameters import Metric
+from hpcdp.losses.protocol import Outputs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,8 +21,88 @@ Ints = NDArray[np.int64]
 _METRICS = {"euclidean": EUCLIDEAN, "manhattan": MANHATTAN, "chebyshev": CHEBYSHEV}
 _FARTHEST = 2.0**500  # squares of it stay finite; the training rows themselves are scaled to at most 1
 _LEAF = 64
-_GROUPED = 5  # from so many columns on, queries are searched in groups, which is faster then
+_LANES = 8  # leaves are filled up to a multiple of so many points, what a vector register of 512 bits holds
+_SAMPLE = 4096  # points of the sample, at most
 _BLOCK = 4096  # queries a thread takes at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A k-d tree: points and their weights in leaf order, column by column within a leaf, so that loops use vector units.
+
+    Nodes are numbered as in a heap: the children of node i are 2i and 2i + 1, the root is 1, the leaves are the last half. Each
+    inner node splits its points at the median of the column in which they spread most: rows below value are on its left.
+
+    blocks: (leaves, d, width) coordinates, filled up with inf. weights: (leaves, width) int64, c0 · 2³² + c1, filled up
+    with 0. low, high: (2·leaves, d) the bounding box of each node's points. held: (2·leaves,) each node's weight.
+    column, value: (leaves,) of the inner nodes. sample: (1, d, some) points evenly out of the leaf order, each of which stands
+    for as many as `stands` says.
+    """
+
+    blocks: Floats
+    weights: Ints
+    low: Floats
+    high: Floats
+    held: Ints
+    column: Ints
+    value: Floats
+    sample: Floats
+    stands: Ints
+
+    @classmethod
+    def over(cls, points: Floats, c0: Ints, c1: Ints) -> Tree:
+        """The tree of points (size, d), size at least 1, with counts of both sides.
+
+        Raises:
+            ValueError: a point is not finite, or a side's counts sum up to 2³¹ or more.
+        """
+        if not np.isfinite(points).all():
+            raise ValueError("training outputs of knn: finite numbers; given: NaN or infinite ones")
+        size, columns = points.shape
+        if max(int(c0.sum()), int(c1.sum())) >= 1 << 31:
+            raise ValueError(f"training points per database: below 2^31; given: {int(c0.sum())} and {int(c1.sum())}")
+        leaves = 1 << max(0, (-(-size // _LEAF) - 1).bit_length())
+        order, x = np.arange(size), points.T.copy()
+        starts, stops = np.zeros(2 * leaves, np.int64), np.full(2 * leaves, size)
+        column, value = np.zeros(leaves, np.int64), np.zeros(leaves)
+        for node in range(1, leaves):
+            own = slice(starts[node], stops[node])
+            column[node] = widest = np.ptp(x[:, own], axis=1).argmax()
+            middle = (own.stop - own.start) // 2
+            split = np.argpartition(x[widest, own], middle)
+            x[:, own], order[own] = x[:, own][:, split], order[own][split]
+            starts[2 * node], starts[2 * node + 1] = own.start, own.start + middle
+            stops[2 * node], stops[2 * node + 1] = own.start + middle, own.stop
+            value[node] = x[widest, own.start + middle]
+        counts, first = ((c0.astype(np.int64) << LABEL_BITS) + c1)[order], starts[leaves:]
+        low, high = np.full((2 * leaves, columns), np.inf), np.full((2 * leaves, columns), -np.inf)
+        held = np.zeros(2 * leaves, np.int64)
+        low[leaves:], high[leaves:] = np.minimum.reduceat(x, first, axis=1).T, np.maximum.reduceat(x, first, axis=1).T
+        held[leaves:] = np.add.reduceat(counts, first)
+        half = leaves // 2
+        while half:
+            pairs = slice(half, 2 * half), slice(2 * half, 4 * half)
+            low[pairs[0]] = low[pairs[1]].reshape(half, 2, columns).min(axis=1)
+            high[pairs[0]] = high[pairs[1]].reshape(half, 2, columns).max(axis=1)
+            held[pairs[0]] = held[pairs[1]].reshape(half, 2).sum(axis=1)
+            half //= 2
+        sizes = np.diff(np.append(first, size))
+        width = -(-int(sizes.max()) // _LANES) * _LANES
+        blocks, weights = np.full((leaves, columns, width), np.inf), np.zeros((leaves, width), np.int64)
+        leaf = np.repeat(np.arange(leaves), sizes)
+        place = np.arange(size) - first[leaf]
+        blocks[leaf, :, place], weights[leaf, place] = x.T, counts
+        chosen = np.arange(0, size, -(-size // _SAMPLE))
+        stands = np.add.reduceat((c0 + c1)[order], chosen).astype(np.int64)
+        sample = np.ascontiguousarray(x[:, chosen])[None]
+        return cls(blocks, weights, low, high, held, column, value, sample, stands)
+
+    def leaves_of(self, queries: Floats) -> Ints:
+        """The leaf of each query (size, d)."""
+        node, at = np.ones(queries.shape[0], np.int64), np.arange(queries.shape[0])
+        for _ in range(self.column.size.bit_length() - 1):
+            node = 2 * node + (queries[at, self.column[node]] >= self.value[node])
+        return node - self.column.size
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +112,7 @@ class TreeSearch:
     exponent: rows are scaled by two to it. need: points that a ball holds at least. threads: how many search at once.
     """
 
-    tree: KdTree | None
+    tree: Tree | None
     exponent: int
     metric: int
     need: int
@@ -45,7 +124,7 @@ class TreeSearch:
         # a power of two changes no comparison of distances and keeps squares from overflow and underflow
         exponent = -int(np.frexp(np.abs(rows).max(initial=0.0))[1])
         with np.errstate(under="ignore"):
-            tree = KdTree.over(np.ldexp(rows, exponent), c0, c1, _LEAF) if rows.shape[0] else None
+            tree = Tree.over(np.ldexp(rows, exponent), c0, c1) if rows.shape[0] else None
         return cls(tree, exponent, _METRICS[metric], min(k, int(c0.sum() + c1.sum())), threads)
 
     def votes(self, outputs: Floats) -> tuple[Ints, Ints]:
@@ -62,21 +141,21 @@ class TreeSearch:
             x = np.clip(np.ldexp(outputs, self.exponent), -_FARTHEST, _FARTHEST)
         if np.isnan(x).any():
             raise ValueError("outputs that knn scores: numbers; given: NaN")
-        leaf, order = tree.group(x)
+        leaf = tree.leaves_of(x)
+        order = np.argsort(leaf, kind="stable")
         nodes = (tree.blocks, tree.weights, tree.low, tree.high, tree.held)
-        search = vote_in_groups if x.shape[1] >= _GROUPED else vote_in_turn
 
-        def vote(block: Ints) -> None:
-            search(nodes, tree.sample, tree.stands, x, leaf, block, self.need, self.metric, v0, v1)
+        def count(block: Ints) -> None:
+            vote(nodes, tree.sample, tree.stands, x, leaf, block, self.need, self.metric, v0, v1)
 
         size = max(1, min(_BLOCK, -(-order.size // self.threads)))
         blocks = [order[start : start + size] for start in range(0, order.size, size)]
         if min(self.threads, len(blocks)) <= 1:
             for block in blocks:
-                vote(block)
+                count(block)
         else:  # the kernels hold no GIL and write each its own votes
             with ThreadPoolExecutor(self.threads) as pool:
-                list(pool.map(vote, blocks))
+                list(pool.map(count, blocks))
         return v0, v1
 
 
@@ -88,45 +167,50 @@ class BallVotes:
     training never saw.
     """
 
-    rows: Rows
+    rows: Distinct
     c0: Ints
     c1: Ints
     atom: NDArray[np.bool_]
     search: TreeSearch | HammingSearch
 
     @classmethod
-    def learn(cls, rows: Rows, c0: Ints, c1: Ints, k: int, metric: Metric, least: int, threads: int = 1) -> BallVotes:
+    def learn(
+        cls, rows: Distinct, c0: Ints, c1: Ints, k: int, metric: Metric, least: int, threads: int = 1
+    ) -> BallVotes:
         """Votes among distinct rows with training counts c0, c1 of both sides; atoms are held by at least `least`."""
-        atom = c0 + c1 >= least
-        others = np.ascontiguousarray(rows.rows[~atom])
+        atom, values = c0 + c1 >= least, rows.values()
+        others = np.ascontiguousarray(values[~atom])
         counts = (c0[~atom], c1[~atom], k)
         search: TreeSearch | HammingSearch
-        if metric == "hamming" or (metric != "chebyshev" and _of_bits(rows)):
+        if metric == "hamming" or (metric != "chebyshev" and _are_bits(values)):
             search = HammingSearch.over(others, *counts)
         else:
             search = TreeSearch.over(others, *counts, metric, threads)
         return cls(rows, np.append(c0, 0), np.append(c1, 0), np.append(atom, False), search)
 
-    def votes(self, outputs: Floats) -> tuple[Ints, Ints]:
+    def votes(self, outputs: Outputs) -> tuple[Ints, Ints]:
         """Votes of both sides for each output (size, d), int64, shape (size,) each."""
+        values = self.rows.values()
+        outputs = np.asarray(outputs, values.dtype)
         found = self.rows.find(outputs)
         v0, v1 = self.c0[found], self.c1[found]
         new = found < 0
         v0[new], v1[new] = self.search.votes(outputs[new])
         near = ~new & ~self.atom[found]
         seen, back = np.unique(found[near], return_inverse=True)  # one search serves all outputs of one row
-        w0, w1 = self.search.votes(self.rows.rows[seen])
+        w0, w1 = self.search.votes(values[seen])
         v0[near], v1[near] = w0[back], w1[back]
         return v0, v1
 
 
-def _of_bits(rows: Rows) -> bool:
-    """Whether each column has at most two values, as far apart as in every other column.
+def _are_bits(rows: NDArray[Any]) -> bool:
+    """Whether each column of distinct rows has at most two values, as far apart as in every other column.
 
     Then the Euclidean and Manhattan distances of training rows grow with the number of columns that differ, and a tree
     is of no use.
     """
-    if len(rows.columns) < rows.rows.shape[1]:
-        return False
-    gaps = {float(column[-1] - column[0]) for column in rows.columns if column.size > 1}
-    return len(gaps) <= 1 and all(column.size <= 2 for column in rows.columns)
+    if rows.dtype == np.bool_ or not rows.size:
+        return True
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    gaps = high - low
+    return bool((gaps[gaps > 0.0] == gaps.max()).all() and ((rows == low) | (rows == high)).all())

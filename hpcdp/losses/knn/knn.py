@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.frequency.frequency import FrequencyCounter
-from hpcdp.losses.knn._steps import StepModel
 from hpcdp.losses.knn._vectors import Learner
 from hpcdp.losses.knn.parameters import KnnParameters, choose_k
-from hpcdp.losses.line.step import StepCounter
+from hpcdp.losses.line.step import StepCounter, StepModel
 from hpcdp.losses.protocol import Counter, Model, Side
 
 __all__ = ["Knn", "KnnParameters", "choose_k"]

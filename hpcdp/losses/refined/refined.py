@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hpcdp.losses._sort import ascending
 from hpcdp.losses._votes import log_ratios
+from hpcdp.losses.frequency.distinct import Distinct
 from hpcdp.losses.frequency.frequency import FrequencyCounter, FrequencyModel
 from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.line.projected import (
@@ -27,7 +28,6 @@ from hpcdp.losses.line.projected import (
 from hpcdp.losses.line.step import StepCounter
 from hpcdp.losses.protocol import Counter, Loss, Outputs, Side
 from hpcdp.losses.refined._best_sets import best_sets
-from hpcdp.losses.refined._values import Values
 from hpcdp.losses.refined.choice import Bools, CellTally, Fold, choose, join_sets
 from hpcdp.losses.smooth._spline import fit_log_ratio
 
@@ -53,7 +53,7 @@ class Pilot:
     losses: (losses, cells) natural log, ±inf allowed. projection: of vector outputs, None of scalars.
     """
 
-    cells: LineCells | Values
+    cells: LineCells | Distinct
     losses: Floats
     projection: Projection | None
 
@@ -66,13 +66,15 @@ class Pilot:
             models = [model, *(other.fit(p, q) for other in others)]
             return cls(cells, np.stack([one.score(cells.centres) for one in models]), None)
         if isinstance(model, FrequencyModel):
-            return cls(Values.of(model.distinct), model.losses[None], None)
+            return cls(model.distinct, model.losses[None], None)
         projection: Projection = model.projection()  # type: ignore[attr-defined]  # `refuse_unrefinable` saw to it
         cells = LineCells.of(*(ascending(projection.coordinate(side.outputs)) for side in (p, q)))
         return cls(cells, cells.centres[None], projection)  # the coordinate is a log-ratio itself
 
     def tally(self, outputs: Outputs) -> Ints:
         """How many outputs lie in each cell, (cells,) int64; it adds up over chunks."""
+        if isinstance(self.cells, Distinct):  # what the pilot did not see is the last cell
+            return np.roll(np.bincount(self.cells.find(outputs) + 1, minlength=self.cells.size + 1), -1)
         return self.cells.tally(outputs if self.projection is None else self.projection.coordinate(outputs))
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -85,9 +87,7 @@ class Pilot:
         """The pilot whose `state` this is."""
         if "starts" in state:
             return cls(LineCells.restore(state), state["losses"], restore_projection(state, _PREFIX, _restorer(loss)))
-        values, losses = Values.restore(state), state["losses"].copy()
-        losses[:, :-1] = state["losses"][:, values.order]
-        return cls(values, losses, None)
+        return cls(Distinct.restore(state), state["losses"], None)
 
 
 def _restorer(loss: Loss) -> Callable[[Mapping[str, NDArray[Any]]], Projection]:
@@ -120,8 +120,8 @@ class Refined:
 
     def counter(self, pilot: Pilot, thresholds: Floats) -> Counter:
         """The counter of these classes."""
-        if isinstance(pilot.cells, Values):
-            return pilot.cells.counter(self.classes, thresholds)
+        if isinstance(pilot.cells, Distinct):
+            return FrequencyCounter(pilot.cells, self.classes.astype(np.int32), 2 * thresholds.size + 1)
         steps = StepCounter.merged(pilot.cells.starts, self.classes, thresholds)
         return steps if pilot.projection is None else ProjectedCounter(pilot.projection, steps, _PREFIX)
 
@@ -152,7 +152,7 @@ def refine(pilot: Pilot, learned: CellTally, validation: CellTally, thresholds: 
     return decide(pilot.cells, halves, Taught(learned + validation, own), thresholds)
 
 
-def decide(cells: LineCells | Values, halves: tuple[Taught, Taught], whole: Taught, thresholds: Floats) -> Refined:
+def decide(cells: LineCells | Distinct, halves: tuple[Taught, Taught], whole: Taught, thresholds: Floats) -> Refined:
     """L̂ on the cells, from what two halves of some draws teach, and what both together do.
 
     The default is a smoothing spline of the log-ratio, or the counts themselves where cells are values. Candidates are the
@@ -168,10 +168,10 @@ def decide(cells: LineCells | Values, halves: tuple[Taught, Taught], whole: Taug
     return Refined(classes, chosen, judged[0] + judged[1])
 
 
-def _candidates(cells: LineCells | Values, taught: Taught, thresholds: Floats) -> dict[str, Bools]:
+def _candidates(cells: LineCells | Distinct, taught: Taught, thresholds: Floats) -> dict[str, Bools]:
     tally = taught.tally
     own = {name: losses > thresholds[:, None] for name, losses in taught.losses.items()}
-    if isinstance(cells, Values):
+    if isinstance(cells, Distinct):
         return {"counts": log_ratios(tally.p, tally.q, tally.n0, tally.n1) > thresholds[:, None], **own}
     smooth = fit_log_ratio(cells.centres, tally.p, tally.q, tally.n0, tally.n1, cells.atoms)
     return {

@@ -11,7 +11,7 @@ import pytest
 
 from hpcdp.losses import LOSSES, make_loss, validate_parameters
 from hpcdp.losses.counts import count_losses
-from hpcdp.losses.frequency.distinct import Rows
+from hpcdp.losses.frequency.distinct import learn_distinct
 from hpcdp.losses.frequency.frequency import Frequency, FrequencyParameters
 from hpcdp.losses.knn.knn import Knn, KnnParameters
 from hpcdp.losses.protocol import Side
@@ -94,23 +94,22 @@ def test_negative_zero_is_zero():
     assert model.score(np.array([[-0.0, 1.0], [0.0, 1.0]])).tolist() == [np.log(2.0)] * 2
 
 
-def test_distinct_rows_are_ordered_and_found():
+@pytest.mark.parametrize("kind", KINDS)
+def test_distinct_values_are_numbered_and_found(kind):
     rng = np.random.default_rng(0)
-    x = rng.integers(0, 2000, (3000, 9)) / 3  # 2000^9 keys: more than int64 holds
-    x[1000:2000] = x[:1000]
-    rows, codes = Rows.learn(x)
-    values, inverse = np.unique(x, axis=0, return_inverse=True)
-    np.testing.assert_array_equal(rows.values(), values)
-    np.testing.assert_array_equal(codes, inverse)
-    np.testing.assert_array_equal(rows.find(x), inverse)
-    x[:, 4] += 1 / 3
-    assert (rows.find(x[x[:, 4] > 667]) == -1).all()
+    x, other = outputs(kind, 900, rng, 0.3), outputs(kind, 300, rng, 0.05)
+    distinct, codes = learn_distinct(x)
+    assert distinct.size == len(set(map(key, x)))
+    assert list(map(key, distinct.values()[codes])) == list(map(key, x))
+    places = {key(value): number for number, value in enumerate(distinct.values())}
+    for some in (x, other):
+        assert distinct.find(some).tolist() == [places.get(key(value), -1) for value in some]
 
 
 def test_rows_that_one_column_tells_apart_agree_in_all():
     rng = np.random.default_rng(1)
     x = rng.random((50, 3))
-    rows, codes = Rows.learn(x)
+    rows, codes = learn_distinct(x)
     np.testing.assert_array_equal(rows.values()[codes], x)
     np.testing.assert_array_equal(rows.find(x), codes)
     for column in range(3):

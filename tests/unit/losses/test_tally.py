@@ -11,7 +11,8 @@ import pytest
 from brute import deltas
 
 from hpcdp.losses.frequency._hashes import hash_outputs
-from hpcdp.losses.frequency._tally import HashClasses, Tally
+from hpcdp.losses.frequency._tally import Tally
+from hpcdp.losses.frequency.distinct import Distinct
 from hpcdp.losses.frequency.frequency import Frequency, FrequencyParameters
 from hpcdp.losses.protocol import Side, StreamedSide
 from hpcdp.mechanisms.outputs import Schema, canonicalise
@@ -70,7 +71,7 @@ def test_tally_keeps_the_most_bits_that_leave_few_classes(most):
         assert tally.bits == bits
         assert tally.keys.tolist() == sorted(set(wanted[0]) | set(wanted[1]))
         assert tally.counts.tolist() == [[side[key] for side in wanted] for key in tally.keys.tolist()]
-    classes = HashClasses(tally.keys, tally.bits)
+    classes = Distinct(tally.keys, tally.bits)
     x = np.arange(1, 9000)
     place = {key: i for i, key in enumerate(tally.keys.tolist())}
     assert classes.find(x).tolist() == [place.get(int(h) >> (64 - bits), -1) for h in hash_outputs(x)]

@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.counts import count_losses
-from hpcdp.losses.frequency.distinct import Rows
-from hpcdp.losses.knn._rank_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN, near_queries, rank_boxes, rank_points
-from hpcdp.losses.knn._steps import StepVotes
+from hpcdp.losses.frequency.distinct import learn_distinct
+from hpcdp.losses.knn._ball_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN, rank_boxes, rank_points
 from hpcdp.losses.knn._strata import Strata, few_valued
 from hpcdp.losses.knn._tree import BallVotes, TreeSearch
 from hpcdp.losses.knn.knn import Knn, KnnParameters
 from hpcdp.losses.knn.parameters import choose_k
 from hpcdp.losses.line import step
-from hpcdp.losses.line.step import Lookup, StepCounter, learn_votes
+from hpcdp.losses.line.step import Lookup, StepCounter, StepVotes, learn_votes
 from hpcdp.losses.protocol import Side
 
 THRESHOLDS = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
@@ -200,14 +199,14 @@ def vectors(kind, size, columns, shift, rng):
     ],
 )
 def test_votes_of_vectors_equal_brute_force(kind, metric):
-    """In turn and, of five columns and more, in groups; balls of one point, of some, and of all that there are."""
+    """Balls of one point, of some, and of all that there are."""
     rng = np.random.default_rng(len(kind))
     for columns, size in ((2, 150), (3, 900), (5, 9), (7, 600)):
         a, b = vectors(kind, size, columns, 0.0, rng), vectors(kind, size // 2, columns, 1.0, rng)
         x = np.concatenate([a[:60], b[:60], vectors(kind, 60, columns, 0.5, rng)])
         beside = [(a[:30] + a[-30:]) / 2, np.nextafter(x[:30], np.inf), np.full((1, columns), 1e6)]
         x = x if kind == "bits" else np.concatenate([x, *beside])  # between bits no output lies
-        rows, codes = Rows.learn(np.concatenate([a, b]))
+        rows, codes = learn_distinct(np.concatenate([a, b]))
         c0, c1 = (np.bincount(part, minlength=rows.size) for part in (codes[:size], codes[size:]))
         for k, common in ((1, 1), (7, 7), (31, 31), (31, 9), (10 * size, 10 * size)):
             got = np.column_stack(BallVotes.learn(rows, c0, c1, k, metric, common).votes(x))
@@ -226,7 +225,6 @@ def test_hamming_of_many_columns(columns):
 
 @pytest.mark.parametrize("columns, edge", [(2, 50), (4, 9), (5, 4)])
 def test_all_points_on_the_rim_vote(columns, edge):
-    """Of five columns they are searched in groups, and are more than a group has room for."""
     side = np.arange(-edge, edge + 1.0)
     cube = np.stack(np.meshgrid(*[side] * columns), axis=-1).reshape(-1, columns)
     rim = cube[np.abs(cube).max(axis=1) == edge]
@@ -295,12 +293,11 @@ def test_boxes_bound_the_computed_ranks(metric, rows, query):
     """As rounded: a box that is left out for its bound holds no row that votes."""
     rows, query = np.array(rows), np.array(query)
     code = METRICS[metric]
-    found, near, far, other = np.empty(len(rows)), np.empty(1), np.empty(1), np.empty(1)
+    found, near, far = np.empty(len(rows)), np.empty(1), np.empty(1)
     rank_points(query, np.ascontiguousarray(rows.T)[None], 0, code, found)
     low, high = rows.min(axis=0), rows.max(axis=0)
     rank_boxes(query, np.stack([low, high])[:, :, None].copy(), 1, code, near, far)
-    near_queries(query[:, None].copy(), 1, low, high, code, other)
-    assert near[0] == other[0] <= found.min()
+    assert near[0] <= found.min()
     assert found.max() <= far[0]
 
 

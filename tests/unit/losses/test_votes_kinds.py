@@ -13,7 +13,7 @@ from hpcdp.losses import make_loss
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.frequency.frequency import Frequency, FrequencyParameters
 from hpcdp.losses.knn._sequences import split
-from hpcdp.losses.knn._vectors import Learner, VectorModel
+from hpcdp.losses.knn._vectors import Learner, VotesModel
 from hpcdp.losses.knn.knn import Knn, KnnParameters
 from hpcdp.losses.knn.parameters import choose_k
 from hpcdp.losses.protocol import Side
@@ -93,7 +93,7 @@ def test_votes_of_packed_bits(columns, metric):
     k = choose_k("sqrt", 270)
     model = loss.fit(Side(p, 150), Side(q, 120))
     found = model.score(x)
-    general = VectorModel(Learner(k, metric).votes(p, q), 150, 120)
+    general = VotesModel(Learner(k, metric).votes(p, q), 150, 120)
     np.testing.assert_array_equal(found, general.score(x))
     _, held = np.unique(np.concatenate([p, q]), axis=0, return_counts=True)
     common = k if 2 * held[held < min(20, k)].sum() > 270 else min(20, k)
