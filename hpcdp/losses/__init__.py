@@ -11,14 +11,14 @@ from pydantic import BaseModel
 from hpcdp._base.doing import at_risk
 from hpcdp._base.messages import did_you_mean
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.losses.auto.kind import AutoKind
-from hpcdp.losses.frequency.kind import FrequencyKind
-from hpcdp.losses.histogram.kind import HistogramKind
-from hpcdp.losses.kde.kind import KdeKind
+from hpcdp.losses.auto.parameters import AutoKind
+from hpcdp.losses.frequency.parameters import FrequencyKind
+from hpcdp.losses.histogram.parameters import HistogramKind
+from hpcdp.losses.kde.parameters import KdeKind
 from hpcdp.losses.kind import LossKind, NamedKind, check_parameters
-from hpcdp.losses.knn.kind import KnnKind, LiteralKnnKind
-from hpcdp.losses.learned.kind import LearnedKind
-from hpcdp.losses.smooth.kind import SmoothKind
+from hpcdp.losses.knn.parameters import KnnKind, LiteralKnnKind
+from hpcdp.losses.learned.parameters import LearnedKind
+from hpcdp.losses.smooth.parameters import SmoothKind
 from hpcdp.mechanisms.user_code import import_callable
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -33,19 +33,20 @@ class Parameters(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # each is rarely asked for
 
 
-class LossKind(ABC):
+class LossKind:
     """A loss by name.
 
-    parameters: their model. code: the parameter that may name a user's class, "package.module:Class". way: of estimating,
-    where it has its own (`hpcdp.study.ways`), and no `Loss` is made. projects: whether it brings vectors to a line, on which
-    tallies can refine it. tells_values: whether it tells values apart, which tallies can count. bounds_pure: whether its way
-    has an interval for pure ε, without cells by ε where none are given. sizes: train and test of a study that names neither,
-    None: the defaults of all. joins_sets: whether sets are chosen threshold by threshold, so that thresholds that are added to a
-    store have an L̂ of their own. otherwise: the loss in its place where not all that it needs is there
-    (`hpcdp.study.file.Study`).
+    parameters: their model. loss: the class that is made with them, "package.module:Class". code: the parameter that may name
+    a user's class, "package.module:Class". way: of estimating, where it has its own (`hpcdp.study.ways`), and no `Loss` is
+    made. projects: whether it brings vectors to a line, on which tallies can refine it. tells_values: whether it tells values
+    apart, which tallies can count. bounds_pure: whether its way has an interval for pure ε, without cells by ε where none are
+    given. sizes: train and test of a study that names neither, None: the defaults of all. joins_sets: whether sets are chosen
+    threshold by threshold, so that thresholds that are added to a store have an L̂ of their own. otherwise: the loss in its
+    place where not all that it needs is there (`hpcdp.study.file.Study`).
     """
 
     parameters: ClassVar[type[BaseModel]]
+    loss: ClassVar[str]
     code: ClassVar[str | None] = None
     way: ClassVar[str | None] = None
     projects: ClassVar[bool] = False
@@ -55,17 +56,19 @@ class LossKind(ABC):
     joins_sets: ClassVar[bool] = False
     otherwise: ClassVar[str | None] = None
 
-    @abstractmethod
     def make(self, parameters: Any) -> Loss:
-        """The loss with these parameters."""
+        """The loss with these parameters; its code is loaded here."""
+        module, _, name = self.loss.partition(":")
+        made: Loss = getattr(import_module(module), name)(parameters)
+        return made
 
-    def refuse(self, parameters: Any, schema: Schema, train: int) -> None:  # noqa: B027
+    def refuse(self, parameters: Any, schema: Schema, train: int) -> None:
         """Raise ValueError where these parameters cannot learn from `train` outputs per database that look like this."""
 
-    def refuse_outputs(self, parameters: Any, least: float, most: float) -> None:  # noqa: B027
+    def refuse_outputs(self, parameters: Any, least: float, most: float) -> None:
         """Raise ValueError where real numbers between these, seen in trial draws, are not accepted."""
 
-    def refuse_points(self, parameters: Any, points: int, when: str) -> None:  # noqa: B027
+    def refuse_points(self, parameters: Any, points: int, when: str) -> None:
         """Raise ValueError where so many training points of both sides are too few. when: put after "parameters.NAME: "."""
 
     def seconds(self, parameters: Any, schema: Schema, train: int, many_valued: int) -> Seconds:
@@ -88,6 +91,14 @@ class LossKind(ABC):
     def is_pickled(self, parameters: Any) -> bool:
         """Whether what is learned may be stored as a pickle, whose reading can run code."""
         return False
+
+
+def refuse_strings(name: str, are_strings: bool) -> None:
+    """Raise ValueError where a loss of numbers is asked to learn from strings or sequences."""
+    if are_strings:
+        raise ValueError(
+            f"loss: {name!r} needs outputs that are numbers; these are strings or sequences; accepted: frequency, knn"
+        )
 
 
 def plain_seconds(schema: Schema, many_valued: int) -> Seconds | None:

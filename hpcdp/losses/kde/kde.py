@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,11 @@ from hpcdp.losses._sort import ascending
 from hpcdp.losses.kde import _ratio_kernels as kernels
 from hpcdp.losses.kde._bandwidth import Summary, choose_bandwidths
 from hpcdp.losses.kde._density import Line, Plane
-from hpcdp.losses.kde.parameters import KdeParameters
+from hpcdp.losses.kde.parameters import KdeParameters, refuse_unestimable
 from hpcdp.losses.line.step import Lookup, StepCounter
 from hpcdp.losses.protocol import Outputs, Side
 
-if TYPE_CHECKING:
-    from hpcdp.mechanisms.outputs import Schema
-
-__all__ = ["Kde", "KdeParameters", "LineModel", "PlaneModel", "refuse_unestimable"]
+__all__ = ["Kde", "KdeParameters", "LineModel", "PlaneModel"]
 
 Floats = NDArray[np.float64]
 
@@ -117,7 +114,7 @@ class Kde:
             ValueError: the outputs are no numbers, or of more than two columns.
         """
         columns = p.outputs.shape[1] if p.outputs.ndim == 2 else 1
-        _refuse(p.dtype == object, columns)
+        refuse_unestimable(p.dtype == object, columns)
         with np.errstate(over="ignore"):  # outputs that are farther apart than the largest float
             if columns == 1:
                 return self._fit_line(p, q)
@@ -144,25 +141,6 @@ class Kde:
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> StepCounter:
         """The counter whose `state` this is."""
         return StepCounter.restore(state)
-
-
-def refuse_unestimable(schema: Schema) -> None:
-    """Refuse outputs whose density cannot be estimated so.
-
-    Raises:
-        ValueError: the outputs are no numbers, or of more than two columns.
-    """
-    _refuse(schema.kind == "bytes", schema.columns or 1)
-
-
-def _refuse(are_strings: bool, columns: int) -> None:
-    if are_strings:
-        raise ValueError("loss: 'kde' needs outputs that are numbers; these are strings; accepted: frequency, knn")
-    if columns > 2:
-        raise ValueError(
-            f"loss: 'kde' needs outputs of one or two columns, as densities of more take too many outputs; these have "
-            f"{columns}; accepted: knn, learned, or frequency where values are few"
-        )
 
 
 def _log_ratios(p: Floats, q: Floats, floor_p: float, floor_q: float) -> Floats:

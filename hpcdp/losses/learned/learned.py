@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import log
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +19,16 @@ from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp._base.threads import library_threads
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
 from hpcdp.losses._plain import PlainCounter
+from hpcdp.losses.kind import refuse_strings
 from hpcdp.losses.learned._additive import Additive, Batches, learn_additive
 from hpcdp.losses.learned._calibration import Calibration, learn_calibration, restore_calibration
 from hpcdp.losses.learned._columns import SAMPLE, Columns, as_rows
-from hpcdp.losses.learned._estimator import BOOSTING, Estimator, fit_estimator, try_estimator
+from hpcdp.losses.learned._estimator import BOOSTING, Estimator, fit_estimator
 from hpcdp.losses.learned._network import Network, learn_network
-from hpcdp.losses.learned.options import READY
 from hpcdp.losses.learned.parameters import FEWEST_LEARNED, LearnedParameters
 from hpcdp.losses.protocol import Outputs, Side
 
-if TYPE_CHECKING:
-    from hpcdp.mechanisms.outputs import Schema
-
-__all__ = ["Learned", "LearnedCounter", "LearnedModel", "LearnedParameters", "refuse_unlearnable"]
+__all__ = ["Learned", "LearnedCounter", "LearnedModel", "LearnedParameters"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -150,8 +147,10 @@ class Learned:
             StudyError: outputs are no numbers.
             MechanismError: a side has too few outputs, or the classifier fails on them.
         """
-        if p.outputs.dtype == object:
-            raise StudyError(f"estimate.{_STRINGS}")
+        try:
+            refuse_strings("learned", p.outputs.dtype == object)
+        except ValueError as error:
+            raise StudyError(f"estimate.{error}") from None
         if min(p.size, q.size) < FEWEST_LEARNED:
             raise MechanismError(
                 f"learned needs at least {FEWEST_LEARNED} training outputs per database; there are {p.size} and {q.size}"
@@ -205,23 +204,6 @@ class Learned:
         else:
             classifier = Estimator.restore(state, *_estimator_path(name))
         return LearnedModel(classifier, restore_calibration(state), float(state["offset"]), _at_once(self.parameters))
-
-
-_STRINGS = "loss: 'learned' needs outputs that are numbers; these are strings; accepted: frequency, knn"
-
-
-def refuse_unlearnable(parameters: LearnedParameters, schema: Schema, train: int) -> None:
-    """Refuse, before anything runs, what `Learned.fit` could not do with `train` outputs per database that look like this.
-
-    Raises:
-        ValueError: outputs are no numbers or too few, or the classifier cannot be made or fails on a few numbers.
-    """
-    if schema.kind == "bytes":
-        raise ValueError(_STRINGS)
-    if train < FEWEST_LEARNED:
-        raise ValueError(f"train: at least {FEWEST_LEARNED} with learned; given: {train}")
-    if parameters.classifier not in READY:
-        try_estimator(parameters.classifier, parameters.options, parameters.seed, bool(parameters.calibrate))
 
 
 def _split(parts: list[Ints], fraction: float) -> tuple[list[Ints], list[Ints]]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses._sort import ascending
 from hpcdp.losses._votes import classes
+from hpcdp.losses.kind import refuse_strings
 from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.line.projected import ProjectedCounter, restore_steps
 from hpcdp.losses.line.step import StepCounter
@@ -23,10 +24,7 @@ from hpcdp.losses.smooth._spline import fit_log_ratio
 from hpcdp.losses.smooth._vectors import Predictor, learn_predictor
 from hpcdp.losses.smooth.parameters import SmoothParameters
 
-if TYPE_CHECKING:
-    from hpcdp.mechanisms.outputs import Schema
-
-__all__ = ["Smooth", "SmoothLine", "SmoothParameters", "SmoothVectors", "refuse_unsmooth"]
+__all__ = ["Smooth", "SmoothLine", "SmoothParameters", "SmoothVectors"]
 
 Floats = NDArray[np.float64]
 
@@ -99,7 +97,7 @@ class Smooth:
         Raises:
             ValueError: the outputs are no numbers.
         """
-        _refuse(p.dtype == object)
+        refuse_strings("smooth", p.dtype == object)
         if p.outputs.ndim == 1 or p.outputs.shape[1] == 1:
             return SmoothLine.learn(p.ascending, q.ascending, p.draws, q.draws)
         predictor, *places = learn_predictor(p, q, self.parameters.degree)
@@ -113,19 +111,3 @@ class Smooth:
     def restore_projection(self, state: Mapping[str, NDArray[Any]]) -> Predictor:
         """The projection whose `state` this is."""
         return Predictor.restore(state)
-
-
-def refuse_unsmooth(schema: Schema) -> None:
-    """Refuse outputs that have no smooth log-ratio.
-
-    Raises:
-        ValueError: the outputs are no numbers.
-    """
-    _refuse(schema.kind == "bytes")
-
-
-def _refuse(are_strings: bool) -> None:
-    if are_strings:
-        raise ValueError(
-            "loss: 'smooth' needs outputs that are numbers; these are strings or sequences; accepted: frequency, knn"
-        )

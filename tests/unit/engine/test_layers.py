@@ -42,7 +42,7 @@ LATE = {
     "hpcdp.results.result": "pictures and pages, of a higher floor: see EXCEPTIONS",
     "hpcdp.report.printed": "what notebooks show needs templates and pictures",
     "hpcdp.testing.plugin": "every pytest loads it, also where no test is of privacy",
-    "hpcdp.losses.*.kind": "a study is read without the code of its loss: status needs no numba, no reader needs pickles",
+    "hpcdp.losses.*.parameters": "a study is read without the code of its loss: status needs no numba, no reader needs pickles",
     # the same for kernels, in modules that status loads
     "hpcdp.losses.protocol": "numba",
     "hpcdp.mechanisms._batches": "numba",
