@@ -41,21 +41,8 @@ def _log_ratios(v0, v1, n0, n1, out):  # type: ignore[no-untyped-def]
         out[i] = log_ratio(v0[i], v1[i], n0, n1)
 
 
-@kernel()
-def _classes(losses, thresholds, out):  # type: ignore[no-untyped-def]
-    for i in range(losses.size):
-        out[i] = class_of(losses[i], thresholds)
-
-
 def log_ratios(v0: NDArray[np.int64], v1: NDArray[np.int64], n0: int, n1: int) -> NDArray[np.float64]:
     """L̂ of many outputs, shape (size,), from votes of both sides (int64, shape (size,)) and draws per database."""
     out = np.empty(v0.size)
     _log_ratios(v0, v1, n0, n1, out)
-    return out
-
-
-def classes(losses: NDArray[np.float64], thresholds: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Class (see `class_of`) of each loss among sorted distinct thresholds, shape (size,), int32."""
-    out = np.empty(losses.size, np.int32)
-    _classes(losses, thresholds, out)
     return out

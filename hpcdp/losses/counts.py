@@ -8,9 +8,13 @@ come from one histogram, and histograms of disjoint chunks add up in any order.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hpcdp.losses.protocol import Model, Outputs
 
 
 def merge_thresholds(epsilons: Iterable[float], etas: Iterable[float]) -> NDArray[np.float64]:
@@ -49,3 +53,23 @@ def above(histogram: NDArray[np.int64]) -> NDArray[np.int64]:
 def below(histogram: NDArray[np.int64]) -> NDArray[np.int64]:
     """Strictly below each threshold, shape (…, T), from histograms of shape (…, 2T + 1)."""
     return np.cumsum(histogram, axis=-1)[..., :-1:2]
+
+
+@dataclass(frozen=True, eq=False)
+class PlainCounter:
+    """Counts by the scores of a model, for sorted distinct thresholds (T,); it is restored by fitting again."""
+
+    model: Model
+    thresholds: NDArray[np.float64]
+
+    def count(self, outputs: Outputs) -> NDArray[np.int64]:
+        """Histogram of outputs over the 2T + 1 classes of L̂, shape (2T + 1,), int64."""
+        return count_losses(self.model.score(outputs), self.thresholds)
+
+    def classes_of(self, outputs: Outputs) -> NDArray[np.int64]:
+        """Class of each output, shape (size,)."""
+        return classes_of(self.model.score(outputs), self.thresholds)
+
+    def state(self) -> dict[str, NDArray[Any]] | None:
+        """None: the model is too large to keep."""
+        return None

@@ -1,9 +1,8 @@
 """How accurate δ̂ is: what Lu et al. (2024) state, corrected, what is certain, and what resampling the counts shows.
 
-- `lemma1`, `theorem5`: finite-sample **if** the classifier's risk is within g of the Bayes risk with the probability said.
-- `corollary2`, `corollary3`, `corollary4`: **heuristic**. They put an accuracy that shrinks with n into a theorem on nearest
-  neighbours that holds from an unknown n on, which depends on that accuracy.
-- `risk_radius`, `share_radius`, `risk_lower`: **finite-sample**, Hoeffding (1963), of the classifier that was learned.
+- `corollary2`: **heuristic**. It puts an accuracy that shrinks with n into a theorem on nearest neighbours that holds from an
+  unknown n on, which depends on that accuracy.
+- `risk_radius`, `share_radius`: **finite-sample**, Hoeffding (1963), of the classifier that was learned.
 - `worst_share_error`, `worst_risk_error`: **exact**, the largest over all laws of a set or of a classifier's errors.
 - `bayes_error`, `resample_chunks`, `resample_classes`: **asymptotic**.
 """
@@ -11,7 +10,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,9 +18,6 @@ from hpcdp._check import integer, refusal
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-Rate = Callable[[float, float], float]
-"""g(n, β): how far a classifier's risk, learned from n samples, is above the Bayes risk at most, with probability 1 − β."""
 
 
 def _failure(value: float) -> float:
@@ -42,41 +37,16 @@ def neighbour_constant(columns: int) -> float:
     return math.expm1(min(700.0, integer("columns", columns, 1) * math.log1p(2.0 / math.sqrt(2.0 - math.sqrt(3.0)))))
 
 
-def lemma1(rate: Rate, epsilon: float, samples: float, failure: float) -> float:
-    """Lemma 1: α = 2e^ε·g(n/2, β/2) + 2e^ε·√(ln(4/β)/n). Finite-sample, if `rate` is what it says.
-
-    Half of the n = `samples` labelled samples of Figure 1 are tests. |δ̂ − δ| <= α with probability >= 1 − β.
-
-    Args:
-        rate: g of the classifier, of its law and its space of outputs, with probability (E·E2 of the corrections).
-        epsilon: the level.
-        samples: n, training and test samples of both labels together.
-        failure: β, above 0 and below 1.
-
-    Raises:
-        ValueError: a failure probability out of range.
-    """
-    b = _failure(failure)
-    return 2.0 * math.exp(epsilon) * (rate(samples / 2.0, b / 2.0) + math.sqrt(math.log(4.0 / b) / samples))
-
-
-def theorem5(rate: Rate, epsilon: float, samples: float, failure: float, runs: int) -> float:
-    """Theorem 5: Lemma 1 for the largest of `runs` ordered pairs at once, each at β/runs. Finite-sample like Lemma 1.
-
-    For t databases with at most m rows, runs = 2·t·m. Raises ValueError as `lemma1` does, and on runs < 1.
-    """
-    return lemma1(rate, epsilon, samples, _failure(failure) / integer("runs", runs, 1))
-
-
 def corollary2(columns: int, epsilon: float, samples: float, failure: float, runs: int = 1) -> float:
-    """Corollary 2, corrected: α = (24·c_d + 2)·e^ε·√(ln(4/β)/n) of nearest neighbours with k = √n. **Heuristic.**
+    """Corollaries 2 to 4, corrected: α = (24·c_d + 2)·e^ε·√(ln(4/β)/n) of nearest neighbours with k = √n. **Heuristic.**
 
-    Printed with ln(4β), which is negative for β < 1/4. `runs` shares β as in Theorem 5.
+    Printed with ln(4β), which is negative for β < 1/4. `runs` shares β, as in Theorem 5.
 
     Args:
         columns: d of the outputs.
-        epsilon, samples, failure: as in `lemma1`.
-        runs: ordered pairs that the statement is about together.
+        epsilon: the level. samples: n, training and test samples of both labels together. failure: β, above 0 and below 1.
+        runs: ordered pairs that the statement is about together: 2·t·m of Corollary 3, of t databases in T with at most m rows;
+            m·t·|U|² of Corollary 4, of t distributions of m rows with |U| values.
 
     Raises:
         ValueError: columns or runs < 1, or a failure probability out of range.
@@ -86,26 +56,6 @@ def corollary2(columns: int, epsilon: float, samples: float, failure: float, run
     return constant * math.exp(epsilon) * math.sqrt(math.log(4.0 / shared) / samples)
 
 
-def corollary3(columns: int, epsilon: float, samples: float, failure: float, databases: int, rows: int) -> float:
-    """Corollary 3, corrected: α = (24·c_d + 2)·e^ε·√(ln(8tm/β)/n), relative differential privacy. **Heuristic.**
-
-    t = `databases` in T with at most m = `rows` rows. Raises ValueError as `corollary2` does.
-    """
-    runs = 2 * integer("databases", databases, 1) * integer("rows", rows, 1)
-    return corollary2(columns, epsilon, samples, failure, runs)
-
-
-def corollary4(
-    columns: int, epsilon: float, samples: float, failure: float, distributions: int, rows: int, values: int
-) -> float:
-    """Corollary 4, corrected: α = (24·c_d + 2)·e^ε·√(ln(4mt|U|²/β)/n), distributional privacy. **Heuristic.**
-
-    t = `distributions` of m = `rows` rows with |U| = `values` values. Raises ValueError as `corollary2` does.
-    """
-    runs = integer("rows", rows, 1) * integer("distributions", distributions, 1) * integer("values", values, 1) ** 2
-    return corollary2(columns, epsilon, samples, failure, runs)
-
-
 def risk_radius(epsilon: ArrayLike, tests: ArrayLike, failure: float) -> Floats:
     """2e^ε·√(ln(2/β)/(2n₂)): |1 − 2e^ε·r − (1 − 2e^ε·R(h))| is at most this, for Figure 1. Finite-sample (Hoeffding).
 
@@ -113,16 +63,6 @@ def risk_radius(epsilon: ArrayLike, tests: ArrayLike, failure: float) -> Floats:
     """
     spread = math.log(2.0 / _failure(failure)) / (2.0 * np.asarray(tests, np.float64))
     return np.asarray(2.0 * np.exp(np.asarray(epsilon, np.float64)) * np.sqrt(spread))
-
-
-def risk_lower(epsilon: ArrayLike, errors: ArrayLike, tests: ArrayLike, failure: float) -> Floats:
-    """1 − 2e^ε·(r + √(ln(1/β)/(2n₂))), r = errors/tests: a lower bound on δ, any classifier. Finite-sample (Hoeffding).
-
-    Looser than the exact bounds that `show` prints; for comparison with the literature.
-    """
-    n = np.asarray(tests, np.float64)
-    risk = np.asarray(errors, np.float64) / n + np.sqrt(math.log(1.0 / _failure(failure)) / (2.0 * n))
-    return np.asarray(1.0 - 2.0 * np.exp(np.asarray(epsilon, np.float64)) * risk)
 
 
 def share_radius(epsilon: ArrayLike, test: ArrayLike, failure: float) -> Floats:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses._votes import classes
-from hpcdp.losses.counts import above, below
+from hpcdp.losses.counts import above, below, classes_of
 from hpcdp.losses.frequency.distinct import tally
 from hpcdp.losses.local import Within, counter_inside, in_region, inside
 from hpcdp.losses.protocol import Counter, Model, Outputs, Side
@@ -93,7 +92,7 @@ def _of_values(model: Model, sides: Sequence[tuple[Outputs, Ints]], within: With
     points = _candidates(np.concatenate(scores))
     return points, np.stack(
         [
-            np.bincount(classes(score, points), counts, 2 * points.size + 1).astype(np.int64)
+            np.bincount(classes_of(score, points), counts, 2 * points.size + 1).astype(np.int64)
             for score, (_, counts) in zip(scores, some, strict=True)
         ]
     )

@@ -1,13 +1,16 @@
-"""Trade-off points (f-DP) for the η grid: type-I and type-II errors of the test that rejects when q/p > η."""
+"""Trade-off points (f-DP) for the η grid: type-I and type-II errors of the test that rejects when q/p > η.
+
+Cells that drew and trained for themselves too: BayBox points, and Fig. 1 of Lu et al. from its testing errors.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.notions.bounds import binomial_upper, hoeffding_radius
+from hpcdp.notions.bounds import binomial_lower, binomial_upper, hoeffding_radius
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -49,3 +52,51 @@ def make_tradeoff(rejected: Ints, test: Ints, confidence: float, families: int =
         beta_upper[known] = binomial_upper(n[:, 1] - x[:, 1], n[:, 1], level)
         radius[known] = hoeffding_radius(n.min(axis=1), failure / (pairs * families))
     return TradeOff(alpha, beta, radius, alpha_upper, beta_upper)
+
+
+@dataclass(frozen=True, eq=False)
+class RiskCells:
+    """Cells of the literal estimator, arrays of shape (pairs, 2, epsilons); errors −1 and floats NaN where not done.
+
+    lower: 1 − 2 e^ε·(exact upper limit of the risk), finite-sample, simultaneous over all cells, at least 0. upper: the
+    same with the lower limit of the risk at its own two-sided level; ignores the classifier's regret, so approximate.
+    """
+
+    delta: Floats
+    standard_error: Floats
+    lower: Floats
+    upper: Floats
+    errors: Ints
+    tests: Ints
+
+
+def make_risk_cells(errors: Ints, tests: Ints, epsilons: Floats, level: Floats, confidence: float) -> RiskCells:
+    """From errors and tests, int64 of shape (pairs, 2, epsilons); level: failure probability of each cell's bound."""
+    known = errors >= 0
+    inflation = np.broadcast_to(np.exp(epsilons), known.shape)[known]
+    delta, error, lower, upper = (np.full(known.shape, np.nan) for _ in range(4))
+    if known.any():
+        x, n = errors[known], tests[known]
+        risk = x / n
+        delta[known] = np.maximum(0.0, 1.0 - 2.0 * inflation * risk)
+        error[known] = 2.0 * inflation * np.sqrt(risk * (1.0 - risk) / n)
+        lower[known] = np.maximum(0.0, 1.0 - 2.0 * inflation * binomial_upper(x, n, level[known]))
+        optimistic = binomial_lower(x, n, 0.5 * (1.0 - confidence))
+        upper[known] = np.clip(1.0 - 2.0 * inflation * optimistic, 0.0, 1.0)
+    best_beyond = np.fmax.accumulate(lower[..., ::-1], axis=-1)[..., ::-1]
+    return RiskCells(delta, error, np.where(known, best_beyond, np.nan), upper, errors, tests)
+
+
+def make_point_cells(rejected: Ints, test: Ints, confidence: float) -> TradeOff:
+    """Trade-off points whose every (pair, η) drew, trained and counted for itself; arrays of shape (pairs, etas).
+
+    rejected, test: int64 of shape (pairs, etas, 2), outputs of D and of D' labelled 1, −1 where not done, and how many
+    were tested. With a classifier and test outputs of its own for each η there is no one empirical distribution, so the
+    inequality of Dvoretzky, Kiefer and Wolfowitz does not give every η at once. Instead a union bound over all cells:
+    the radius is w((1 − confidence)/(pairs·etas)), by Hoeffding's inequality (Askin et al. 2025, Theorem 5.1(1)).
+    alpha_upper and beta_upper share the level over all 2·pairs·etas limits, as those of one L̂ do. Both finite-sample,
+    simultaneous over all points, each a family of its own.
+    """
+    pairs, etas, _ = rejected.shape
+    each = make_tradeoff(rejected.reshape(-1, 1, 2), test.reshape(-1, 2), confidence)  # a cell is a pair with one η
+    return TradeOff(**{field.name: getattr(each, field.name).reshape(pairs, etas) for field in fields(each)})

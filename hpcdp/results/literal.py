@@ -13,7 +13,7 @@ from hpcdp.notions.bounds import binomial_lower, binomial_upper
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.resolution import Entries
 from hpcdp.notions.spectrum import lower_bounds
-from hpcdp.notions.testing_risk import make_point_cells, make_risk_cells
+from hpcdp.notions.tradeoff import make_point_cells, make_risk_cells
 from hpcdp.planning.index import Index
 from hpcdp.results.cells import CELL, cells_of, maximum_of, points_of
 from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records, fewest

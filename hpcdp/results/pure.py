@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.losses.local import UNIT
 from hpcdp.notions.levels import share_level
-from hpcdp.notions.local_loss import LossAt
-from hpcdp.notions.pure import pure_lower
+from hpcdp.notions.pure import LossAt, pure_lower
 from hpcdp.planning.index import Index, Span, first_of
 from hpcdp.planning.pure import Choice, known_choice, spans_of, tested_pairs
 from hpcdp.results.cells import no_cells

@@ -21,8 +21,7 @@ from hpcdp.engine.executors import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.errors import StudyError
 from hpcdp.losses.local import UNIT, weigh
-from hpcdp.notions.local_loss import LossAt
-from hpcdp.notions.pure import pure_lower
+from hpcdp.notions.pure import LossAt, pure_lower
 from hpcdp.patterns import around, statdp
 from hpcdp.report.plots_pure import draw_loss
 from hpcdp.report.status import status

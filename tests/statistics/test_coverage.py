@@ -22,7 +22,7 @@ from hpcdp.losses.knn.parameters import LiteralKnnParameters
 from hpcdp.notions.bounds import binomial_lower, binomial_upper
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.spectrum import exceedances
-from hpcdp.notions.testing_risk import make_risk_cells
+from hpcdp.notions.tradeoff import make_risk_cells
 from hpcdp.results.assemble import assemble
 
 RUNS = 400

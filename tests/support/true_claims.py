@@ -8,7 +8,7 @@ from auditing import mass, shifted
 from results import NOWHERE
 
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift, Symmetrised, TradeOffPoints
-from hpcdp.notions.converted import mu_lower
+from hpcdp.notions.box import mu_lower
 from hpcdp.results.audit import DELTAS
 from hpcdp.study.claims import Claim, parse_claim
 

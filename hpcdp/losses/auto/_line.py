@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses._votes import log_ratios
-from hpcdp.losses.auto._halves import halves_of
+from hpcdp.losses.auto._vectors import halves_of
 from hpcdp.losses.knn.knn import Knn
 from hpcdp.losses.line.cells import MOST_CELLS, LineCells
 from hpcdp.losses.line.step import StepCounter

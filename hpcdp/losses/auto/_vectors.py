@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.auto._halves import halves_of
 from hpcdp.losses.auto.parameters import FEWEST_LEARNED, JUDGED, TAUGHT
 from hpcdp.losses.counts import count_losses
+from hpcdp.losses.frequency._hashes import hash_outputs
 from hpcdp.losses.knn.knn import Knn
 from hpcdp.losses.learned.learned import Learned
 from hpcdp.losses.protocol import Counter, Decision, Loss, Model, Outputs, Side
@@ -147,3 +147,14 @@ def _fold(scores: Scores, thresholds: Floats) -> Fold:
     p = np.repeat([1, 0], sizes).astype(np.int64)
     sets = {name: np.concatenate(sides) > thresholds[:, None] for name, sides in scores.items()}
     return Fold(sets, CellTally(p, 1 - p, max(1, sizes[0]), max(1, sizes[1])))
+
+
+def halves_of(side: Side) -> tuple[Side, Side]:
+    """Two halves of a side, about as large, each with its part of the draws.
+
+    A hash of its place decides: outputs may be sorted, and every other one of them would be a half that knows the other.
+    """
+    first = (hash_outputs(np.arange(side.size)) >> np.uint64(63)).astype(np.bool_)
+    outside = side.draws - side.size  # of a region
+    parts = (side.outputs[first], outside // 2), (side.outputs[~first], outside - outside // 2)
+    return tuple(Side(x, x.shape[0] + rest, side.is_sorted) for x, rest in parts)  # type: ignore[return-value]

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses._votes import classes, log_ratios
+from hpcdp.losses._votes import log_ratios
+from hpcdp.losses.counts import classes_of
 from hpcdp.losses.frequency._tally import Tally
 from hpcdp.losses.frequency.distinct import Distinct, learn_both
 from hpcdp.losses.frequency.parameters import FrequencyParameters
@@ -64,7 +65,7 @@ class FrequencyModel:
 
     def counter(self, thresholds: Floats) -> FrequencyCounter:
         """A counter for sorted distinct thresholds, shape (T,)."""
-        codes = classes(self.losses, thresholds)
+        codes = classes_of(self.losses, thresholds).astype(np.int32)
         differ = codes[:-1] != codes[-1]  # values that count like unseen ones are as good as unseen
         return FrequencyCounter(self.distinct.only(differ), codes[np.append(differ, True)], 2 * thresholds.size + 1)
 

@@ -1,4 +1,7 @@
-"""Bandwidths of Gaussian kernels, in the outputs' own unit: Silverman's rule, Sheather and Jones's plug-in, or a number."""
+"""Bandwidths of Gaussian kernels, in the outputs' own unit: Silverman's rule, Sheather and Jones's plug-in, or a number.
+
+And linear binning of sorted numbers, only where there are any: far outliers cost a few bins each, not all between.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.kde import _density_kernels as kernels
-from hpcdp.losses.kde._bins import bin_line
 from hpcdp.losses.protocol import Side
 
 Floats = NDArray[np.float64]
@@ -48,9 +50,8 @@ class Summary:
         unit = max(0.25 * high - centre, centre - 0.25 * low)
         if unit == 0.0:
             return cls(x.size, low, lower, median, upper, high)
-        total, squares = kernels.sum_squares(x, centre, unit)
-        variance = max(0.0, squares - total * total / x.size) / (x.size - 1)
-        return cls(x.size, low, lower, median, upper, high, 4.0 * unit * sqrt(variance))
+        deviation = float(np.std((0.25 * x - centre) / unit, ddof=1))
+        return cls(x.size, low, lower, median, upper, high, 4.0 * unit * deviation)
 
     def scale(self, normal_iqr: float = 1.34) -> float:
         """The smaller of standard deviation and interquartile range over `normal_iqr`; the former where the range is 0."""
@@ -71,7 +72,7 @@ def _quartiles(x: Floats) -> list[float]:
     places = [share * (x.size - 1) for share in (0.25, 0.5, 0.75)]
     low = [int(place) for place in places]
     high = [min(i + 1, x.size - 1) for i in low]
-    if not kernels.is_ascending(x):
+    if (x[1:] < x[:-1]).any():
         x = np.partition(x, sorted({*low, *high}))
     found = []
     for place, i, j in zip(places, low, high, strict=True):
@@ -158,3 +159,41 @@ def _within_limits(h: float, summary: Summary) -> float:
     """A bandwidth that floats near the outputs resolve, and whose square and reciprocal are finite."""
     resolved = _UNRESOLVED * float(np.spacing(abs(summary.median)))
     return float(min(max(h, resolved, SMALLEST), LARGEST))
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Linearly binned numbers: node i lies at nodes[i], increasing, and holds counts[i] of them, float64, (nodes,) each.
+
+    Nodes are equally spaced within an island. Islands are farther apart than a kernel reaches; `pad` empty nodes lie at
+    both ends of each.
+    """
+
+    nodes: Floats
+    counts: Floats
+
+
+def bin_line(x: Floats, centre: float, spacing: float, pad: int, most: int) -> Bins | None:
+    """Bins at centre + whole multiples of the spacing, of sorted finite x (size,).
+
+    At most so many nodes: islands of fewest numbers are left out; None when one island alone has more. Numbers beyond
+    2⁴⁸ spacings from the centre are left out.
+    """
+    per_unit = 1.0 / spacing
+    first, last, held = kernels.find_islands(x, centre, per_unit, 2.0 * pad + 1.0)
+    if not first.size:
+        return Bins(np.empty(0), np.empty(0))
+    sizes = last - first + 2.0 * pad + 2.0
+    order = np.argsort(-held, kind="stable")
+    if sizes[order[0]] > most:
+        return None
+    order = np.sort(order[np.cumsum(sizes[order]) <= most])
+    ends = np.cumsum(sizes[order]).astype(np.int64)
+    starts = ends - sizes[order].astype(np.int64)
+    offsets = np.full(first.size, -1)
+    offsets[order] = starts + pad
+    counts = np.zeros(int(ends[-1]))
+    kernels.bin_line(x, centre, per_unit, first, last, offsets, counts)
+    within = np.arange(counts.size) - np.repeat(starts, ends - starts)
+    numbers = np.repeat(first[order] - pad, ends - starts) + within
+    return Bins(centre + numbers * spacing, counts)

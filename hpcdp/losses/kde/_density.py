@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.kde import _density_kernels as kernels
-from hpcdp.losses.kde._bandwidth import Summary
-from hpcdp.losses.kde._bins import bin_line
+from hpcdp.losses.kde._bandwidth import Summary, bin_line
 from hpcdp.losses.protocol import Side
 
 Floats = NDArray[np.float64]

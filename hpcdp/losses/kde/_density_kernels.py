@@ -15,26 +15,6 @@ FARTHEST = 2.0**48
 
 
 @kernel()
-def is_ascending(x):  # type: ignore[no-untyped-def]
-    """Whether x (size,) is sorted."""
-    for i in range(1, x.size):  # noqa: SIM110  (compiled)
-        if x[i] < x[i - 1]:
-            return False
-    return True
-
-
-@kernel()
-def sum_squares(x, centre, unit):  # type: ignore[no-untyped-def]
-    """Σ z and Σ z² of z = (x − centre)/unit, quartered first so that no difference overflows."""
-    total = squares = 0.0
-    for i in range(x.size):
-        z = (0.25 * x[i] - centre) / unit
-        total += z
-        squares += z * z
-    return total, squares
-
-
-@kernel()
 def find_islands(x, centre, per_unit, apart):  # type: ignore[no-untyped-def]
     """Runs of sorted x whose bins floor((x − centre) · per_unit) are nowhere more than `apart` bins apart.
 

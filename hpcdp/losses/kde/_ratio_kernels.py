@@ -35,13 +35,6 @@ def _log_ratio(p, q, floor_p, floor_q):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def log_ratios(p, q, floor_p, floor_q, out):  # type: ignore[no-untyped-def]
-    """L̂ of points from their densities p, q (size,) and the floors, into out (size,); finite."""
-    for i in range(p.size):
-        out[i] = _log_ratio(p[i], q[i], floor_p, floor_q)
-
-
-@kernel()
 def _breaks(p0, p1, q0, q1, floor_p, floor_q, shares):  # type: ignore[no-untyped-def]
     """Shares of a cell, ascending from 0 to 1, between which neither density crosses a floor; returns how many pieces."""
     shares[0] = 0.0

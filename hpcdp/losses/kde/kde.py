@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses._plain import PlainCounter
 from hpcdp.losses._sort import ascending
+from hpcdp.losses.counts import PlainCounter
 from hpcdp.losses.kde import _ratio_kernels as kernels
 from hpcdp.losses.kde._bandwidth import Summary, choose_bandwidths
 from hpcdp.losses.kde._density import Line, Plane
@@ -144,9 +144,12 @@ class Kde:
 
 
 def _log_ratios(p: Floats, q: Floats, floor_p: float, floor_q: float) -> Floats:
-    out = np.empty(p.size)
-    kernels.log_ratios(p, q, floor_p, floor_q, out)
-    return out
+    """L̂ of points from their densities (size,) and the floors, finite, as `kernels` has it at nodes."""
+    low_p, low_q = p < floor_p, q < floor_q
+    unknown = (low_p & low_q) | (low_q & (p <= floor_q)) | (low_p & (q <= floor_p))
+    with np.errstate(invalid="ignore"):  # where both are infinite
+        found = np.log(np.where(low_p, floor_p, p)) - np.log(np.where(low_q, floor_q, q))
+    return np.where(unknown, 0.0, found)
 
 
 def _shares(p: Floats, q: Floats) -> tuple[Floats, Floats]:

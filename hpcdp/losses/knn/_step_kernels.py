@@ -85,19 +85,6 @@ def vote_classes(k, n0, n1, thresholds):  # type: ignore[no-untyped-def]
     return table
 
 
-@kernel()
-def run_classes(v0, v1, k, n0, n1, thresholds, table):  # type: ignore[no-untyped-def]
-    """Class of each run's votes, (runs,) int32: from the table of k voters where it has them, for logarithms are slow."""
-    codes = np.empty(v0.size, np.int32)
-    for i in range(v0.size):
-        extra = v0[i] + v1[i] - k
-        if 0 <= extra < 2:
-            codes[i] = table[extra, v0[i]]
-        else:
-            codes[i] = class_of(log_ratio(v0[i], v1[i], n0, n1), thresholds)
-    return codes
-
-
 @kernel(inline="always")
 def _append(runs, starts, votes, codes, start, v0, v1, code):  # type: ignore[no-untyped-def]
     """Append a run unless its code is the last one's; of events of one float the last one stands. Returns the number."""
@@ -128,11 +115,7 @@ def _sweep_on(a, b, k, table, from_a, starts, votes, codes, state):  # type: ign
     state: entries of the merge that were met, those of a among them, those of a that left the window, runs, equal neighbours.
     """
     t, ir, il, runs, ties = state
-    previous = -np.inf
-    if ir:
-        previous = a[ir - 1]
-    if t > ir:
-        previous = max(previous, b[t - ir - 1])
+    previous = -np.inf if t == 0 else max(a[ir - 1] if ir else -np.inf, b[t - ir - 1] if t > ir else -np.inf)
     current = codes[runs - 1]
     has_room = True
     while t < from_a.size and has_room:
@@ -174,36 +157,12 @@ def _sweep_on(a, b, k, table, from_a, starts, votes, codes, state):  # type: ign
 
 
 @kernel()
-def _among_first(a, b, t):  # type: ignore[no-untyped-def]
-    """How many of the first t entries of the merge are a's, which come first where they are equal."""
-    low, high = max(0, t - b.size), min(t, a.size)
-    while low < high:
-        middle = (low + high) // 2
-        if a[middle] <= b[t - middle - 1]:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel()
-def sweep_distinct(a, b, k, table, begin, end):  # type: ignore[no-untyped-def]
+def sweep_distinct(a, b, k, table):  # type: ignore[no-untyped-def]
     """`sweep` for training samples that are all distinct, at least k, and by class: the ball is a window of k, or k + 1 at a
     tie. Returns whether they are distinct, too; the runs are wrong if not.
-
-    begin, end: the entries of the merge that are met; begin: 0, or at least k, and the first run is what the last one is of
-    those before, whatever its start.
     """
     starts, votes, codes = np.empty(1024), np.empty((1024, 2), np.int64), np.empty(1024, np.int64)
-    from_a, state = np.empty(end, np.uint8), np.array([0, 0, 0, 1, 0])
-    if begin:
-        i = left = _among_first(a, b, begin - k)
-        for t in range(begin - k, begin):
-            from_a[t] = i < a.size and (t - i >= b.size or a[i] <= b[t - i])
-            i += from_a[t]
-        state[:3] = begin, i, left
-        starts[0], codes[0] = -np.inf, table[0, i - left]
-        votes[0, 0], votes[0, 1] = i - left, k - (i - left)
+    from_a, state = np.empty(a.size + b.size, np.uint8), np.array([0, 0, 0, 1, 0])
     while not _sweep_on(a, b, k, table, from_a, starts, votes, codes, state):
         starts, votes, codes = _grow(starts), _grow(votes), _grow(codes)
     runs = state[3]

@@ -9,8 +9,8 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses._plain import PlainCounter
 from hpcdp.losses._votes import log_ratios
+from hpcdp.losses.counts import PlainCounter
 from hpcdp.losses.frequency.distinct import learn_distinct
 from hpcdp.losses.frequency.frequency import Frequency
 from hpcdp.losses.frequency.parameters import FrequencyParameters

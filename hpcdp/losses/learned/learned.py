@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp._base.threads import library_threads
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
-from hpcdp.losses._plain import PlainCounter
+from hpcdp.losses.counts import PlainCounter
 from hpcdp.losses.kind import refuse_strings
 from hpcdp.losses.learned._additive import Additive, Batches, learn_additive
 from hpcdp.losses.learned._calibration import Calibration, learn_calibration, restore_calibration

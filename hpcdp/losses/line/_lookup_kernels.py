@@ -35,58 +35,6 @@ def guide(starts, origin, scale, cells):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def _run(x, starts, first, origin, scale, cells):  # type: ignore[no-untyped-def]
-    cell = _cell(x, origin, scale, cells)
-    low, high = first[cell], first[cell + 1]
-    while low < high:
-        middle = (low + high) >> 1
-        if starts[middle] <= x:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1
-
-
-@kernel()
-def find_runs(x, starts, first, origin, scale, out):  # type: ignore[no-untyped-def]
-    """Index of the run that holds each x."""
-    cells = first.size - 1
-    for i in range(x.size):
-        out[i] = _run(x[i], starts, first, origin, scale, cells)
-
-
-@kernel()
-def whole_cells(first, codes, whole):  # type: ignore[no-untyped-def]
-    """Fill whole, (cells,), with the code of each cell in which no run starts, −1 of the others."""
-    for c in range(whole.size):
-        whole[c] = codes[first[c] - 1] if first[c] == first[c + 1] else -1
-
-
-@kernel()
-def by_cells(x, origin, scale, cells, shift, out):  # type: ignore[no-untyped-def]
-    """Copy x to out with outputs of near cells together: groups of 2^shift cells in order, nothing in order within."""
-    ends = np.zeros(((cells - 1) >> shift) + 2, np.int64)
-    for i in range(x.size):
-        ends[(_cell(x[i], origin, scale, cells) >> shift) + 1] += 1
-    for group in range(1, ends.size):
-        ends[group] += ends[group - 1]
-    for i in range(x.size):
-        group = _cell(x[i], origin, scale, cells) >> shift
-        out[ends[group]] = x[i]
-        ends[group] += 1
-
-
-@kernel()
-def count_runs(x, starts, codes, first, whole, origin, scale, histogram):  # type: ignore[no-untyped-def]
-    """Add one to histogram[code of the run that holds x] for each x; most lie in whole cells, which one look tells."""
-    for i in range(x.size):
-        code = np.int64(whole[_cell(x[i], origin, scale, whole.size)])
-        if code < 0:
-            code = codes[_run(x[i], starts, first, origin, scale, whole.size)]
-        histogram[code] += 1
-
-
-@kernel(inline="always")
 def _place(x, origin, scale, last):  # type: ignore[no-untyped-def]
     position = (x - origin) * scale
     position = position if position > 0.0 else 0.0
@@ -94,8 +42,8 @@ def _place(x, origin, scale, last):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def _late_run(x, starts, first, origin, scale):  # type: ignore[no-untyped-def]
-    """`_run` without a branch on the comparisons: outputs among near starts go either way."""
+def _run(x, starts, first, origin, scale):  # type: ignore[no-untyped-def]
+    """Index of the run that holds x, without a branch on the comparisons: outputs among near starts go either way."""
     cell = _cell(x, origin, scale, first.size - 1)
     low = np.uint64(first[cell])
     left = np.uint64(first[cell + 1]) - low
@@ -104,6 +52,13 @@ def _late_run(x, starts, first, origin, scale):  # type: ignore[no-untyped-def]
         low += half * np.uint64(starts[low + half - np.uint64(1)] <= x)
         left -= half
     return low - np.uint64(1)
+
+
+@kernel()
+def find_runs(x, starts, first, origin, scale, out):  # type: ignore[no-untyped-def]
+    """Index of the run that holds each x."""
+    for i in range(x.size):
+        out[i] = _run(x[i], starts, first, origin, scale)
 
 
 @kernel()
@@ -176,7 +131,7 @@ def count_classes(x, table, table_origin, table_scale, split, starts, codes, fir
             late[waiting] = i
             waiting += np.uint32(code == split)
         for j in range(waiting):
-            run = _late_run(part[late[j]], starts, first, origin, scale)
+            run = _run(part[late[j]], starts, first, origin, scale)
             h0[np.uint32(codes[run])] += 1
 
 
@@ -205,11 +160,4 @@ def count_each_run(x, table, table_origin, table_scale, many, following, starts,
             waiting += np.uint32(found[i] == many)
             histogram[found[i]] += np.uint32(1)
         for j in range(waiting):
-            histogram[_late_run(part[late[j]], starts, first, origin, scale)] += np.uint32(1)
-
-
-@kernel()
-def sum_by_code(counts, codes, out):  # type: ignore[no-untyped-def]
-    """Add the count of each run to out[its code]."""
-    for r in range(codes.size):
-        out[codes[r]] += np.int64(counts[r])
+            histogram[_run(part[late[j]], starts, first, origin, scale)] += np.uint32(1)

@@ -19,7 +19,7 @@ _LANED_CLASSES = 1 << 10  # histograms of more classes would crowd the near cach
 _MANY_CLASSES = 1 << 12
 _SMALLEST, _LARGEST = 1 << 13, 1 << 18  # cells; the nearest cache holds the one, the next one the other
 _FEW = 1 << 16  # outputs, besides two a run, that pay for a table
-MANY_RUNS = 1 << 17  # more starts than the caches of a core hold
+_MANY_RUNS = 1 << 17  # more starts than the caches of a core hold
 _SEEN = 1 << 11  # outputs that tell where a table's cells should lie
 _LATE = 0.01  # share of the outputs that may take more than a look
 _BEYOND = (0.001, 0.02)  # their shares that may lie outside, at either end: more where tails are far away
@@ -129,9 +129,7 @@ class RunTable:
             x, self.table, self.origin, self.scale, many, self.following,
             found.starts, found.first, found.origin, found.scale, counts,
         )  # fmt: skip
-        out = np.zeros(self.classes, np.int64)
-        kernels.sum_by_code(counts, self.codes, out)
-        return out, int(counts[-1])
+        return np.bincount(self.codes, counts[:-1], self.classes).astype(np.int64), int(counts[-1])
 
 
 @dataclass
@@ -148,7 +146,7 @@ class Tables:
         """Whether a table is worth its making once so many outputs more are to be counted."""
         self.seen += size
         runs = self.codes.size
-        return size >= _SEEN and _FEW + 2 * runs <= self.seen and runs <= MANY_RUNS
+        return size >= _SEEN and _FEW + 2 * runs <= self.seen and runs <= _MANY_RUNS
 
     def count(self, x: Floats) -> Ints:
         """Histogram of x (size,) over the classes, int64."""

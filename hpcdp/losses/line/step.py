@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,19 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses._votes import log_ratios
+from hpcdp.losses.counts import classes_of
 from hpcdp.losses.knn import _step_kernels as kernels
-from hpcdp.losses.line import _lookup_kernels as lookup_kernels
-from hpcdp.losses.line.lookup import MANY_RUNS, Lookup, Tables
+from hpcdp.losses.line.lookup import Lookup, Tables
 from hpcdp.losses.protocol import Outputs
 
 __all__ = ["Lookup", "StepCounter", "StepModel", "StepVotes", "Votes", "holders", "learn_votes", "pooled_atoms"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-_MANY = 1 << 18  # outputs that are worth putting in order
-_GROUPS = 1 << 10
-_APART = 1 << 21  # training samples from which on a second thread is worth it
 
 
 @dataclass(frozen=True)
@@ -77,29 +72,10 @@ def _sweep(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | 
         return kernels.sweep(a, b, k, n0, n1, nothing, int(b.size + 1), table)
     table = kernels.vote_classes(k, n0, n1, thresholds)
     if a.size + b.size >= k:
-        found = _sweep_distinct(a, b, k, table)
-        if found is not None:
-            return found
+        distinct, *found = kernels.sweep_distinct(a, b, k, table)
+        if distinct:
+            return tuple(found)
     return kernels.sweep(a, b, k, n0, n1, thresholds, 0, table)
-
-
-def _sweep_distinct(a: Floats, b: Floats, k: int, table: NDArray[np.int32]) -> tuple[Floats, Ints, Ints] | None:
-    """Runs of one class of training samples, at least k; None where they are not distinct. Many in two halves at once."""
-    size = a.size + b.size
-    if size >= max(_APART, 2 * k):
-        with ThreadPoolExecutor(2) as pool:
-            sweeps = [
-                pool.submit(kernels.sweep_distinct, a, b, k, table, *ends)
-                for ends in ((0, size // 2), (size // 2, size))
-            ]
-        (distinct, *left), (also, *right) = (sweep.result() for sweep in sweeps)
-        if not (distinct and also):
-            return None
-        if right[0].size < 2 or right[0][1] > left[0][-1]:  # else what meets there is no further run, but another one
-            starts, v0, v1 = (np.concatenate([one, other[1:]]) for one, other in zip(left, right, strict=True))
-            return starts, v0, v1
-    distinct, *found = kernels.sweep_distinct(a, b, k, table, 0, size)
-    return tuple(found) if distinct else None
 
 
 def learn_votes(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | None = None) -> Votes:
@@ -136,10 +112,7 @@ class StepCounter:
     @classmethod
     def of(cls, votes: Votes, thresholds: Floats) -> StepCounter:
         """The counter of these votes for sorted distinct thresholds."""
-        k = int((votes.v0 + votes.v1).min())
-        table = kernels.vote_classes(k, votes.n0, votes.n1, thresholds)
-        codes = kernels.run_classes(votes.v0, votes.v1, k, votes.n0, votes.n1, thresholds, table)
-        return cls.merged(votes.starts, codes, thresholds)
+        return cls.merged(votes.starts, classes_of(votes.losses(), thresholds), thresholds)
 
     @classmethod
     def merged(cls, starts: Floats, codes: NDArray[np.integer], thresholds: Floats) -> StepCounter:
@@ -152,14 +125,7 @@ class StepCounter:
         x = np.ascontiguousarray(outputs, np.float64).reshape(-1)
         if self._tables.pay(x.size):
             return self._tables.count(x)
-        found, out = self.lookup, np.zeros(self.classes, np.int64)
-        cells = self._whole.size
-        if self.codes.size > MANY_RUNS and x.size >= _MANY:  # looks that jump about a large table wait for memory
-            near = np.empty_like(x)
-            lookup_kernels.by_cells(x, found.origin, found.scale, cells, (cells // _GROUPS).bit_length(), near)
-            x = near
-        lookup_kernels.count_runs(x, found.starts, self.codes, found.first, self._whole, found.origin, found.scale, out)
-        return out
+        return np.bincount(self.classes_of(x), minlength=self.classes)
 
     def classes_of(self, outputs: NDArray[Any]) -> NDArray[np.int32]:
         """Class of each output, shape (size,)."""
@@ -168,13 +134,6 @@ class StepCounter:
     @cached_property
     def _tables(self) -> Tables:
         return Tables(self.lookup, self.codes, self.classes)
-
-    @cached_property
-    def _whole(self) -> NDArray[Any]:
-        small = self.classes <= np.iinfo(np.int16).max  # half the memory is half the way to it
-        whole = np.empty(self.lookup.first.size - 1, np.int16 if small else np.int32)
-        lookup_kernels.whole_cells(self.lookup.first, self.codes, whole)
-        return whole
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays that `restore` needs."""

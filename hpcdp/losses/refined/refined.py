@@ -27,8 +27,7 @@ from hpcdp.losses.line.projected import (
 )
 from hpcdp.losses.line.step import StepCounter
 from hpcdp.losses.protocol import Counter, Loss, Outputs, Side
-from hpcdp.losses.refined._best_sets import best_sets
-from hpcdp.losses.refined.choice import Bools, CellTally, Fold, choose, join_sets
+from hpcdp.losses.refined.choice import Bools, CellTally, Fold, best_sets, choose, join_sets
 from hpcdp.losses.smooth._spline import fit_log_ratio
 
 Floats = NDArray[np.float64]

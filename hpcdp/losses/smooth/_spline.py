@@ -1,4 +1,8 @@
-"""L̂ on cells from tallies: a smoothing spline of the log-ratio, with atoms and ends of supports apart."""
+"""L̂ on cells from tallies: a smoothing spline of the log-ratio, with atoms and ends of supports apart.
+
+An end of a side's support: a stretch that one law certainly reaches and the other seems never to reach. The coordinate of a fit
+is the line itself near the bulk, its logarithm far from it and inside wide gaps.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,115 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.line.cell_edges import mirrored
-from hpcdp.losses.smooth._coordinate import bulk_coordinate
-from hpcdp.losses.smooth._jumps import never_reached
 from hpcdp.losses.smooth._penalised import PenalisedCurve
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_SEEN = 64  # outputs of the side that ends, next to its end; and of the other side beyond the end
+_NEAR = 20  # of them in the nearer half of their stretch: a tail that fades has some √64 there
+_PARTS = 32
+_WIDE = 8.0  # times all narrower spacings together: such a spacing of quantiles is a gap between modes
+_STRAIGHT = 2.0  # widths of the bulk that stay straight on either side of it
 _KNOTS = 400
 _GROUPS = 8  # of cells between two knots
 _ATOM = 100  # outputs of both sides that let an atom speak for itself
 _BEYOND = 0.25  # widths of the bulk by which the curve goes on straight beyond the counts
+
+
+def never_reached(t: Floats, has: Floats, other: Floats) -> NDArray[np.bool_]:
+    """Which places t (size,), increasing, are beyond an end of the side with counts `other`, though `has` counts many.
+
+    A stretch without `other` counts is beyond an end when `other` counts are dense right up to it (at both of its ends,
+    where it has two) and it is at least half as long as the stretch next to it that holds 64 of them. If they went on
+    with the density of the nearer half, 20 or more were expected: none are seen with probability e⁻²⁰. The density
+    of the whole stretch would not tell a support's end from a tail.
+    """
+    out = np.zeros(t.size, np.bool_)
+    at = np.flatnonzero(other > 0)
+    if not at.size:
+        out[has > 0] = bool(has.sum() >= _SEEN)
+        return out
+    sums = np.append(0.0, np.cumsum(other))
+    held = np.append(0.0, np.cumsum(has))
+    firsts = np.append(0, at + 1)
+    stops = np.append(at, t.size)  # stretch: cells firsts[i] … stops[i] - 1
+    for first, stop in zip(firsts, stops, strict=True):
+        if held[stop] - held[first] < _SEEN:
+            continue
+        some = first + np.flatnonzero(has[first:stop] > 0)
+        length = t[some[-1]] - t[some[0]]
+        ends = []
+        if first > 0:
+            ends.append(_is_dense(t, sums, first - 1, -1, length))
+        if stop < t.size:
+            ends.append(_is_dense(t, sums, stop, 1, length))
+        if all(ends):
+            out[first:stop] = True
+    return out
+
+
+def _is_dense(t: Floats, sums: Floats, edge: int, way: int, length: float) -> bool:
+    """Whether counts end abruptly at the cell `edge`, seen from a stretch of this length; way: where they go on."""
+    if way < 0:
+        total = sums[edge + 1]
+        last = int(np.searchsorted(sums, total - _SEEN, "right")) - 1
+    else:
+        total = sums[-1] - sums[edge]
+        last = int(np.searchsorted(sums, sums[edge] + _SEEN, "left")) - 1
+    if total < _SEEN:
+        return False
+    span = abs(t[edge] - t[last])
+    if length < span / 2:
+        return False
+    middle = t[edge] + way * span / 2
+    if way < 0:
+        near = sums[edge + 1] - sums[int(np.searchsorted(t, middle, "left"))]
+    else:
+        near = sums[int(np.searchsorted(t, middle, "right"))] - sums[edge]
+    return bool(near >= _NEAR)
+
+
+def bulk_coordinate(x: Floats, weights: Floats) -> Floats:
+    """Increasing coordinate of increasing finite places x (size,), of which a law has these weights, (size,).
+
+    The bulk lies between the 1/32 and 31/32 quantiles, without spacings of 1/32 quantiles that are wider than 8 times
+    all narrower ones together; its width is the unit. A place that is u > 2 beyond it has 2·(1 + log(u/2)). So a normal
+    law's log-ratio stays straight for 9 standard deviations, while heavy tails and the gap between far modes stay short.
+    """
+    most = float(np.abs(x[weights > 0]).max())
+    exponent = int(np.frexp(most)[1]) if most > 0 else 0
+    x = np.ldexp(x, -exponent)
+    middle = np.cumsum(weights) - 0.5 * weights
+    ends = np.unique(np.interp(np.arange(1, _PARTS) / _PARTS * weights.sum(), middle, x))
+    if ends.size == 1:
+        held = np.flatnonzero(weights > 0)
+        ends = np.unique(x[[held[0], held[-1]]])
+    gaps = np.diff(ends)
+    order = np.sort(gaps)
+    before = np.append(np.inf, np.cumsum(order)[:-1])  # the narrowest spacing is no gap
+    wide = order[order > _WIDE * before]
+    is_gap = gaps >= (wide[0] if wide.size else np.inf)
+    unit = float(gaps[~is_gap].sum()) or 1.0
+    straight = _STRAIGHT * unit
+    lengths = np.where(is_gap, 2 * _bend(gaps / 2, straight), gaps)
+    at = np.append(0.0, np.cumsum(lengths))
+    piece = np.clip(np.searchsorted(ends, x, "right") - 1, 0, max(gaps.size - 1, 0))
+    out = np.empty(x.size)
+    below, above = x < ends[0], x >= ends[-1]
+    out[below] = -_bend(ends[0] - x[below], straight)
+    out[above] = at[-1] + _bend(x[above] - ends[-1], straight)
+    inside = ~(below | above)
+    i, place = piece[inside], x[inside]
+    left, right = place - ends[i], ends[i + 1] - place
+    bent = np.where(left <= right, at[i] + _bend(left, straight), at[i + 1] - _bend(right, straight))
+    out[inside] = np.where(is_gap[i], bent, at[i] + left)
+    result: Floats = out / unit
+    return result
+
+
+def _bend(u: Floats, straight: float) -> Floats:
+    return np.where(u <= straight, u, straight * (1.0 + np.log(np.maximum(u, straight)) - np.log(straight)))
 
 
 def fit_log_ratio(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit, log_expit, ndtri
 
+from hpcdp._base.kernels import kernel
 from hpcdp.losses.protocol import Outputs, Side
-from hpcdp.losses.smooth import _predictor_kernels as kernels
 from hpcdp.losses.smooth.parameters import PRODUCTS
 
 Floats = NDArray[np.float64]
@@ -41,7 +42,7 @@ class Predictor:
         """The estimated log-ratio of outputs (size, d), (size,), finite; a fixed function of each output."""
         rows = np.ascontiguousarray(outputs, np.float64)
         out = np.empty(rows.shape[0])
-        kernels.predict(rows, self.centre, self.scale, _STRAIGHT, self.constant, self.linear, self.products, out)
+        predict(rows, self.centre, self.scale, _STRAIGHT, self.constant, self.linear, self.products, out)
         return out
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -190,3 +191,28 @@ def _likelihood(task: _Task, degree: int, theta: Floats) -> tuple[float, Floats,
             gradient = gradient + ((1.0 if sign > 0 else 0.0) - s) @ features
             curvature = curvature + features.T @ (features * (s * (1 - s))[:, None])
     return value, gradient, curvature
+
+
+@kernel()
+def predict(rows, centre, scale, straight, constant, linear, products, out):  # type: ignore[no-untyped-def]
+    """out[i] = constant + Σ z_j·(linear_j + Σ_{l >= j} products_jl·z_l) of rows (size, d); products (d, d) or (0, 0).
+
+    z is (x − centre)/scale; beyond ±straight it grows with the logarithm only.
+    """
+    d = rows.shape[1]
+    z = centre.copy()
+    for i in range(rows.shape[0]):
+        for j in range(d):
+            value = (rows[i, j] - centre[j]) / scale[j]
+            size = min(abs(value), 1e300)
+            if size > straight:
+                size = straight + math.log1p(size - straight)
+                value = size if value > 0 else -size
+            z[j] = value
+        total = constant
+        for j in range(d):
+            inner = linear[j]
+            for k in range(j, products.shape[0]):
+                inner += products[j, k] * z[k]
+            total += z[j] * inner
+        out[i] = total

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses._sort import ascending
-from hpcdp.losses._votes import classes
+from hpcdp.losses.counts import classes_of
 from hpcdp.losses.kind import refuse_strings
 from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.line.projected import ProjectedCounter, restore_steps
@@ -58,7 +58,7 @@ class SmoothLine:
     def counter(self, thresholds: Floats) -> StepCounter:
         """A counter for sorted distinct thresholds, shape (T,)."""
         thresholds = np.asarray(thresholds, np.float64)
-        return StepCounter.merged(self.cells.starts, classes(self.losses, thresholds), thresholds)
+        return StepCounter.merged(self.cells.starts, classes_of(self.losses, thresholds), thresholds)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,7 @@ from true_claims import COUNTS, GAMMA, LIMITS, TRUE, claim, true_epsilons
 
 from hpcdp.analytic import GaussianShift, LaplaceShift, toy_dpsgd_pair
 from hpcdp.errors import StudyError
-from hpcdp.notions.box import error_limits, margins, promises
-from hpcdp.notions.converted import epsilon_lower, mu_lower
+from hpcdp.notions.box import epsilon_lower, error_limits, margins, mu_lower, promises
 from hpcdp.report.audit import report, to_json
 from hpcdp.results.audit import audit
 from hpcdp.results.ways import derived

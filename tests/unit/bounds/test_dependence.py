@@ -12,7 +12,7 @@ from scipy.stats import binom, hypergeom
 
 from hpcdp import Study, audit, run, spectrum, verify
 from hpcdp.losses import make_loss
-from hpcdp.losses._plain import PlainCounter
+from hpcdp.losses.counts import PlainCounter
 from hpcdp.losses.protocol import Side
 from hpcdp.notions.dependence import ALARM, COLUMNS, _above, count_in_order, dependence, looked_thresholds, merge_orders
 from hpcdp.report.audit import report as audit_text

@@ -473,7 +473,9 @@ def test_what_kde_cannot_do_is_refused():
     wide = r"estimate\.loss: 'kde' .* one or two columns.* have 3; accepted: knn, learned"
     with pytest.raises(StudyError, match=wide):
         refuse_unusable("kde", {}, Schema("float", 3), 10)
-    with pytest.raises(StudyError, match=r"estimate\.loss: 'kde' .* these are strings or sequences; accepted: frequency"):
+    with pytest.raises(
+        StudyError, match=r"estimate\.loss: 'kde' .* these are strings or sequences; accepted: frequency"
+    ):
         refuse_unusable("kde", {}, Schema("bytes", None), 10)
     with pytest.raises(ValueError, match="have 4"):
         learn(np.zeros((5, 4)), np.zeros((5, 4)))

@@ -39,7 +39,7 @@ from hpcdp.errors import DamagedError, MechanismError, StudyError
 from hpcdp.losses import make_loss, refuse_unusable, validate_parameters
 from hpcdp.losses.learned._columns import Columns
 from hpcdp.losses.learned._pickled import pack, unpack
-from hpcdp.losses.learned.options import READY
+from hpcdp.losses.learned.parameters import READY
 from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.outputs import Schema
 

@@ -16,7 +16,6 @@ from hpcdp.losses.knn._strata import Strata, few_valued
 from hpcdp.losses.knn._tree import BallVotes, TreeSearch
 from hpcdp.losses.knn.knn import Knn, KnnParameters
 from hpcdp.losses.knn.parameters import choose_k
-from hpcdp.losses.line import step
 from hpcdp.losses.line.step import Lookup, StepCounter, StepVotes, learn_votes
 from hpcdp.losses.protocol import Side
 
@@ -106,21 +105,6 @@ def test_step_equals_brute_force_on_any_floats(a, b, x, k):
     merged = learn_votes(np.sort(a), np.sort(b), k, a.size, b.size, THRESHOLDS)
     wanted = count_losses(found.losses()[runs], THRESHOLDS)
     np.testing.assert_array_equal(StepCounter.of(merged, THRESHOLDS).count(x), wanted)
-
-
-@pytest.mark.parametrize("unit", [1.0, 5e-324], ids=["apart", "next to each other"])
-@pytest.mark.parametrize("k", [2, 3, 7, 60])
-def test_a_sweep_in_halves_is_the_whole_one(unit, k, monkeypatch):
-    rng = np.random.default_rng(k)
-    for size in (2 * k, 2 * k + 1, 151, 1000):
-        values = unit * rng.permutation(3 * size)[:size]
-        a, b = np.sort(values[: size // 3]), np.sort(values[size // 3 :])
-        monkeypatch.setattr(step, "_APART", size + 1)
-        whole = learn_votes(a, b, k, a.size, b.size, THRESHOLDS)
-        monkeypatch.setattr(step, "_APART", 1)
-        halves = learn_votes(a, b, k, a.size, b.size, THRESHOLDS)
-        for one, other in zip((whole.starts, whole.v0, whole.v1), (halves.starts, halves.v0, halves.v1), strict=True):
-            np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("size", [(1 << 18) - 1, 300_001])

@@ -11,8 +11,7 @@ from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift
 from hpcdp.losses.knn.literal import count_rejections
 from hpcdp.losses.knn.literal import testing_risk as risk
 from hpcdp.losses.knn.parameters import LiteralKnnParameters, choose_k
-from hpcdp.notions.testing_risk import make_point_cells
-from hpcdp.notions.tradeoff import make_tradeoff
+from hpcdp.notions.tradeoff import make_point_cells, make_tradeoff
 
 RULE = LiteralKnnParameters()
 

@@ -11,8 +11,7 @@ from hpcdp.losses.frequency.frequency import Frequency
 from hpcdp.losses.kde.kde import Kde
 from hpcdp.losses.local import UNIT, counter_inside, find_peak, in_region, is_discrete, weigh
 from hpcdp.losses.protocol import Side
-from hpcdp.notions.local_loss import LossAt
-from hpcdp.notions.pure import pure_lower
+from hpcdp.notions.pure import LossAt, pure_lower
 from hpcdp.notions.region import choose_regions
 
 

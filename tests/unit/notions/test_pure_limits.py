@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hpcdp.losses._plain import PlainCounter
+from hpcdp.losses.counts import PlainCounter
 from hpcdp.losses.protocol import Side
 from hpcdp.notions.bounds import joint_lower
 from hpcdp.notions.pure import STEPS, promised, promised_after, pure_lower

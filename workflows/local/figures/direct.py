@@ -20,8 +20,7 @@ from hpcdp.losses import make_loss
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.local import UNIT, find_peak, weigh
 from hpcdp.losses.protocol import Side
-from hpcdp.notions.local_loss import LossAt
-from hpcdp.notions.pure import pure_lower
+from hpcdp.notions.pure import LossAt, pure_lower
 from hpcdp.planning.index import first_of
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
