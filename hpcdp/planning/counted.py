@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -13,8 +13,8 @@ from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.notions.accuracy import worst_share_error
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index, Thresholds, first_of
-from hpcdp.planning.refining import TalliesLeft, tallies_left, tally_progress, tally_tasks
-from hpcdp.planning.sampling import BLOCK_PAIRS, batches, cut, made_by, sample_tasks, sampling_seconds, task_seconds
+from hpcdp.planning.refining import tallies_left, tally_progress, tally_tasks
+from hpcdp.planning.sampling import BLOCK_PAIRS, TaskList, batches, cut
 from hpcdp.planning.spans import merged_length
 from hpcdp.planning.task import Amounts, Progress, Task, Work
 from hpcdp.store.layout import Layout
@@ -110,15 +110,16 @@ def _of_sizes(problem: Problem, numbers: Sequence[int], index: Index, costs: Cos
     """The tasks of pairs whose stages have the same sizes, which are the problem's."""
     needs = _needs(problem, numbers, index)
     tallies = tallies_left(problem, numbers, index, costs) if problem.is_refined else []
-    seconds = _total_seconds(problem, index, costs, needs) + sum(left.seconds for left in tallies)
-    target = task_seconds(seconds, workers)
-    counts = list(_count_items(problem, costs, needs, target))
-    learning = _fit_items(problem, index, costs, needs, target)
-    found = _assemble(problem, index, costs, learning, counts, target, tallies)
+    learn, chunk = pair_seconds(problem, costs)
+    seconds = sum(learn + chunk * sum(b - a for a, b in gaps) for _, _, gaps in needs)
+    found = TaskList(problem, index, costs, seconds + sum(left.seconds for left in tallies), workers)
+    tallied = tally_tasks(problem, costs, tallies, found)
+    learned = _add_learning(found, problem, index, costs, needs, tallied)
+    _add_counting(found, problem, costs, needs, learned)
     if not problem.study.estimate.has_budget:
-        return found
+        return found.tasks
     assert isinstance(problem.sizes, Sizes)
-    return [replace(task, sizes=problem.sizes) for task in found]
+    return [replace(task, sizes=problem.sizes) for task in found.tasks]
 
 
 Need = tuple[int, Thresholds, tuple[tuple[int, int], ...]]  # a pair, thresholds, and the ranges of chunks to count
@@ -165,30 +166,28 @@ def pair_drawing(problem: Problem, costs: Costs) -> tuple[float, float]:
     return to_fit, to_count
 
 
-def _total_seconds(problem: Problem, index: Index, costs: Costs, needs: Sequence[Need]) -> float:
-    learn, chunk = pair_seconds(problem, costs)
-    counting = sum(learn + chunk * sum(b - a for a, b in gaps) for _, _, gaps in needs)
-    return counting + sampling_seconds(problem, index, costs)
-
-
-def _count_items(problem: Problem, costs: Costs, needs: Sequence[Need], target: float) -> Iterator[Count]:
+def _count_items(
+    problem: Problem, costs: Costs, needs: Sequence[Need], found: TaskList
+) -> Iterator[tuple[list[int], int, int, Thresholds]]:
+    """Pairs, first and last chunk, and thresholds of each task that counts."""
     learn, chunk = pair_seconds(problem, costs)
     groups: dict[tuple[Thresholds, tuple[tuple[int, int], ...]], dict[str, list[int]]] = {}
     for number, thresholds, gaps in needs:
         groups.setdefault((thresholds, gaps), {}).setdefault(problem.pair_laws[number][0], []).append(number)
     for (thresholds, gaps), sharing in groups.items():  # pairs that share D, one after another
         chunks = sum(stop - start for start, stop in gaps)
-        if not _is_split(learn, chunk, chunks, target):
-            size = max(1, int(target / max(1e-9, learn + chunk * chunks)))
-            for some in batches(list(chain.from_iterable(sharing.values())), size):
-                for start, stop in cut(problem.test, gaps, problem.test.chunks):
-                    yield Count(tuple(some), start, stop, thresholds)
-            continue
-        for some in chain.from_iterable(batches(numbers, BLOCK_PAIRS) for numbers in sharing.values()):
-            length = max(1, int(target / (chunk * len(some))))
-            length = -(-chunks // -(-chunks // length))  # as many tasks, of one length: workers end together
+        is_split = _is_split(learn, chunk, chunks, found.target)
+        if is_split:
+            some = [part for numbers in sharing.values() for part in batches(numbers, BLOCK_PAIRS)]
+        else:
+            some = list(batches(list(chain.from_iterable(sharing.values())), found.fit(learn + chunk * chunks)))
+        for pairs in some:
+            length = problem.test.chunks
+            if is_split:
+                length = max(1, int(found.target / (chunk * len(pairs))))
+                length = -(-chunks // -(-chunks // length))  # as many tasks, of one length: workers end together
             for start, stop in cut(problem.test, gaps, length):
-                yield Count(tuple(some), start, stop, thresholds)
+                yield pairs, start, stop, thresholds
 
 
 def _is_split(learn: float, chunk: float, chunks: int, target: float) -> bool:
@@ -196,62 +195,56 @@ def _is_split(learn: float, chunk: float, chunks: int, target: float) -> bool:
     return chunks > 1 and (learn > _LONG_LEARNING or learn + chunk * chunks > 2 * target)
 
 
-def _fit_items(problem: Problem, index: Index, costs: Costs, needs: Sequence[Need], target: float) -> list[Learn]:
-    """Batches of pairs that are learned in tasks of their own, because several count tasks use them."""
+def _add_learning(
+    found: TaskList,
+    problem: Problem,
+    index: Index,
+    costs: Costs,
+    needs: Sequence[Need],
+    tallied: Mapping[str, set[str]],
+) -> dict[tuple[int, Thresholds], str]:
+    """Add tasks that learn pairs for several that count; their names by pair and thresholds. tallied: as `tally_tasks` says."""
     learn, chunk = pair_seconds(problem, costs)
     groups: dict[Thresholds, list[int]] = {}
     for number, thresholds, gaps in needs:
-        split = problem.is_refined or _is_split(learn, chunk, sum(b - a for a, b in gaps), target)
+        split = problem.is_refined or _is_split(learn, chunk, sum(b - a for a, b in gaps), found.target)
         learned = (problem.model_key(number), thresholds) in index.stored_counters
         trained = index.is_learned(problem.model_key(number), thresholds)
         if not trained if problem.is_screened else (split and not learned) or not (gaps or trained):
             groups.setdefault(thresholds, []).append(number)
-    size = max(1, int(target / max(1e-9, learn)))
-    return [Learn(tuple(some), t) for t, numbers in groups.items() for some in batches(numbers, size)]
+    names: dict[tuple[int, Thresholds], str] = {}
+    seconds, drawing = (_REFINE_SECONDS, 0.0) if problem.is_refined else (learn, pair_drawing(problem, costs)[0])
+    for thresholds, numbers in groups.items():
+        for some in batches(numbers, found.fit(learn)):
+            after = found.drawing((law for pair in some for law in problem.pair_laws[pair]), ["train"])
+            after |= {name for pair in some for name in tallied.get(problem.pilot_keys[pair], ())}
+            work, size = Learn(tuple(some), thresholds), len(some)
+            name = found.add("learn", work, after, size, seconds * size, drawing * size)
+            names.update(dict.fromkeys(((number, thresholds) for number in some), name))
+    return names
 
 
-def _assemble(
+def _add_counting(
+    found: TaskList,
     problem: Problem,
-    index: Index,
     costs: Costs,
-    learning: list[Learn],
-    counts: list[Count],
-    target: float,
-    tallies: Sequence[TalliesLeft] = (),
-) -> list[Task]:
-    found = sample_tasks(problem, index, costs, target)
-    drawn = made_by(found)
-
-    def sampled(law: str, stage: str, blocks: range | None = None) -> set[str]:
-        return {name for block, name in drawn.get((law, stage), []) if blocks is None or block in blocks}
-
-    learn_seconds, chunk_seconds = pair_seconds(problem, costs)
+    needs: Sequence[Need],
+    learned: Mapping[tuple[int, Thresholds], str],
+) -> None:
+    """Add tasks that count; those whose pairs no task before has learned learn them too."""
+    learn, chunk = pair_seconds(problem, costs)
     learn_drawing, chunk_drawing = pair_drawing(problem, costs)
-    tallied = tally_tasks(problem, costs, tallies, target, sampled, found)
     if problem.is_refined:
-        learn_seconds, learn_drawing = _REFINE_SECONDS, 0.0
-    learned: dict[tuple[int, Thresholds], str] = {}
-    for task in learning:
-        after = {n for pair in task.pairs for law in problem.pair_laws[pair] for n in sampled(law, "train")}
-        after |= {name for pair in task.pairs for name in tallied.get(problem.pilot_keys[pair], ())}
-        name, size = f"learn-{len(found)}", len(task.pairs)
-        found.append(Task(name, task, tuple(sorted(after)), size, learn_seconds * size, learn_drawing * size))
-        learned.update({(number, task.thresholds): name for number in task.pairs})
-    for items in counts:
-        blocks = range(problem.test.block_of(items.start), problem.test.block_of(items.stop - 1) + 1)
-        after = {learned[n, items.thresholds] for n in items.pairs if (n, items.thresholds) in learned}
-        learns = [n for n in items.pairs if (n, items.thresholds) not in learned]
-        for pair in items.pairs:
-            for law in problem.pair_laws[pair]:
-                after |= sampled(law, "test", blocks)
-        for pair in learns:
-            for law in problem.pair_laws[pair]:
-                after |= sampled(law, "train")
-        length = (items.stop - items.start) * len(items.pairs)
-        seconds = chunk_seconds * length + learn_seconds * len(learns)
-        drawing = chunk_drawing * length + learn_drawing * len(learns)
-        found.append(Task(f"count-{len(found)}", items, tuple(sorted(after)), length, seconds, drawing))
-    return found
+        learn, learn_drawing = _REFINE_SECONDS, 0.0
+    for pairs, start, stop, thresholds in _count_items(problem, costs, needs, found):
+        blocks = range(problem.test.block_of(start), problem.test.block_of(stop - 1) + 1)
+        learns = [number for number in pairs if (number, thresholds) not in learned]
+        after = {learned[number, thresholds] for number in pairs if (number, thresholds) in learned}
+        after |= found.drawing((law for pair in pairs for law in problem.pair_laws[pair]), ["test"], blocks)
+        after |= found.drawing((law for pair in learns for law in problem.pair_laws[pair]), ["train"])
+        length, work = (stop - start) * len(pairs), Count(tuple(pairs), start, stop, thresholds)
+        seconds, drawing = chunk * length + learn * len(learns), chunk_drawing * length + learn_drawing * len(learns)
+        found.add("count", work, after, length, seconds, drawing)
 
 
 def is_done(problem: Problem, index: Index) -> bool:

@@ -22,7 +22,7 @@ from hpcdp.notions.lipschitz import NAMES, buckets, precision_at, size_of
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.counted import worst_errors  # noqa: F401  # a part of this way
 from hpcdp.planning.index import Index
-from hpcdp.planning.sampling import batches, cut, made_by, sample_tasks, sampling_seconds, task_seconds
+from hpcdp.planning.sampling import TaskList, batches, cut
 from hpcdp.planning.task import Amounts, Progress, Task, Work
 from hpcdp.store.stages import Stage
 from hpcdp.study.estimate import Target
@@ -192,29 +192,22 @@ def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Ta
     }
     seconds = [_chunk_seconds(problem, stage, costs) for _, stage, _ in stages]
     total = sum(seconds[n][0] * sum(b - a for a, b in found) for (n, _), found in gaps.items())
-    target = task_seconds(total + sampling_seconds(problem, index, costs), workers)
-    found = sample_tasks(problem, index, costs, target)
-    drawn = made_by(found)
+    found = TaskList(problem, index, costs, total, workers)
     for n, (some, stage, bins) in enumerate(stages):
         each, drawing = seconds[n]
+        sizes = some.sizes if isinstance(some.sizes, Sizes) else None
         groups: dict[tuple[tuple[int, int], ...], list[str]] = {}
         for law in problem.laws:
             if gaps[n, law]:
                 groups.setdefault(gaps[n, law], []).append(law)
         for missing, laws in groups.items():
-            chunks = sum(b - a for a, b in missing)
-            for numbers in batches(range(len(laws)), max(1, int(target / max(1e-9, each * chunks)))):
+            for numbers in batches(range(len(laws)), found.fit(each * sum(b - a for a, b in missing))):
                 part = tuple(laws[number] for number in numbers)
-                for start, stop in cut(stage, missing, max(1, int(target / max(1e-9, each)))):
-                    after = {name for law in part for _, name in drawn.get((law, stage.name), ())}
-                    units = (stop - start) * len(part)
-                    work = CountBins(part, stage.name, start, stop, bins)
-                    sizes = some.sizes if isinstance(some.sizes, Sizes) else None
-                    task = Task(
-                        f"bins-{len(found)}", work, tuple(sorted(after)), units, each * units, drawing * units, sizes
-                    )
-                    found.append(task)
-    return found
+                after = found.drawing(part, [stage.name])
+                for start, stop in cut(stage, missing, found.fit(each)):
+                    units, work = (stop - start) * len(part), CountBins(part, stage.name, start, stop, bins)
+                    found.add("bins", work, after, units, each * units, drawing * units, sizes)
+    return found.tasks
 
 
 def _chunk_seconds(problem: Problem, stage: Stage, costs: Costs) -> tuple[float, float]:

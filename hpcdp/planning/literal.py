@@ -11,7 +11,7 @@ from hpcdp.notions.accuracy import worst_risk_error
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.counted import memory
 from hpcdp.planning.index import Index
-from hpcdp.planning.sampling import batches, task_seconds
+from hpcdp.planning.sampling import TaskList, batches
 from hpcdp.planning.task import Amounts, Progress, Task, Work
 from hpcdp.study.problem import LiteralCell, Problem
 
@@ -42,19 +42,11 @@ def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Ta
     e = problem.study.estimate
     drawing = 2 * (costs.drawing(e.train, problem.train.chunks) + costs.drawing(e.test, problem.test.chunks))
     each = drawing + 2 * (e.train * costs.learn + e.test * costs.count)
-    target = task_seconds(each * len(todo), workers)
-    size = max(1, int(target / max(1e-9, each)))
-    return [
-        Task(
-            f"literal-{i}",
-            TrainCells(tuple(todo[j] for j in some)),
-            (),
-            len(some),
-            each * len(some),
-            drawing * len(some),
-        )
-        for i, some in enumerate(batches(range(len(todo)), size))
-    ]
+    found = TaskList(problem, index, costs, each * len(todo), workers)
+    for some in batches(range(len(todo)), found.fit(each)):
+        cells, size = tuple(todo[number] for number in some), len(some)
+        found.add("literal", TrainCells(cells), (), size, each * size, drawing * size)
+    return found.tasks
 
 
 def is_done(problem: Problem, index: Index) -> bool:

@@ -14,7 +14,7 @@ from hpcdp.planning import counted
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.counted import worst_errors  # noqa: F401  # a part of this way
 from hpcdp.planning.index import Index, Span, first_of
-from hpcdp.planning.sampling import batches, cut, made_by, sample_tasks, sampling_seconds, task_seconds
+from hpcdp.planning.sampling import TaskList, batches, cut
 from hpcdp.planning.task import Amounts, Progress, Task, Work
 from hpcdp.study.problem import Problem, describe_pairs
 
@@ -125,34 +125,30 @@ def _missing(problem: Problem, index: Index, number: int, choice: Choice) -> lis
 
 def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
     """The tasks that are left: those that choose, and, once all pairs are chosen of, those that test."""
-    levels = counted.tasks(problem, index, costs, workers) if problem.study.counts_levels else []
     unchosen = [n for n in first_of(problem.pure_keys).values() if known_choice(problem, index, n) is None]
     learn, chunk = counted.pair_seconds(problem, costs)
     train_drawing, test_drawing = counted.pair_drawing(problem, costs)
     learn = 2.0 * learn + costs.each  # what is learned is counted once on the outputs that taught it
-    target = task_seconds(learn * len(unchosen) + sampling_seconds(problem, index, costs), workers)
-    found = levels or sample_tasks(problem, index, costs, target)
-    drawn: dict[str, set[str]] = {}
-    for (law, _), blocks in made_by([task for task in found if task.name.startswith("sample")]).items():
-        drawn.setdefault(law, set()).update(name for _, name in blocks)
+    found = TaskList(problem, index, costs, learn * len(unchosen), workers)
+    if problem.study.counts_levels:
+        found.tasks = counted.tasks(problem, index, costs, workers) or found.tasks
 
-    def after(numbers: Sequence[int]) -> tuple[str, ...]:
-        return tuple(sorted({name for n in numbers for law in problem.pair_laws[n] for name in drawn.get(law, ())}))
+    def after(numbers: Sequence[int]) -> set[str]:
+        return found.drawing(law for number in numbers for law in problem.pair_laws[number])
 
-    for some in batches(unchosen, max(1, int(target / max(1e-9, learn)))):
+    for some in batches(unchosen, found.fit(learn)):
         size = len(some)
-        work = Choose(tuple(some))
-        found.append(Task(f"choose-{len(found)}", work, after(some), size, learn * size, train_drawing * size))
+        found.add("choose", Choose(tuple(some)), after(some), size, learn * size, train_drawing * size)
     for number in (tested_pairs(problem, index) or []) if not unchosen else []:
         choice = known_choice(problem, index, number)
         assert choice is not None
         left = _missing(problem, index, number, choice)
-        span = max(1, int(max(target, learn) / max(1e-9, chunk)))
+        span = max(1, int(max(found.target, learn) / max(1e-9, chunk)))
         for start, stop in cut(problem.test, [(gap.start, gap.stop) for gap in left], span):
             seconds, drawing = learn + chunk * (stop - start), train_drawing + test_drawing * (stop - start)
-            region = TestRegion(number, start, stop, choice)
-            found.append(Task(f"region-{len(found)}", region, after([number]), stop - start, seconds, drawing))
-    return found
+            work = TestRegion(number, start, stop, choice)
+            found.add("region", work, after([number]), stop - start, seconds, drawing)
+    return found.tasks
 
 
 def is_done(problem: Problem, index: Index) -> bool:

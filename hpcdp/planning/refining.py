@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.index import Index, first_of
-from hpcdp.planning.sampling import BLOCK_PAIRS, batches, cut
+from hpcdp.planning.sampling import BLOCK_PAIRS, TaskList, batches, cut
 from hpcdp.planning.spans import merged_length, without
-from hpcdp.planning.task import Progress, Task, Work
+from hpcdp.planning.task import Progress, Work
 from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
 from hpcdp.store.tallies import BOTH, TallySpan
@@ -116,40 +116,26 @@ def _by_sides(d: list[range], d_prime: list[range]) -> list[tuple[tuple[int, ...
     return [(BOTH, without(d, only)), ((0,), only), ((1,), without(d_prime, d))]
 
 
-def tally_tasks(
-    problem: Problem,
-    costs: Costs,
-    tallies: Sequence[TalliesLeft],
-    target: float,
-    sampled: Callable[[str, str], set[str]],
-    tasks: list[Task],
-) -> dict[str, set[str]]:
-    """Append the tasks that learn pilots and tally; returns the names of those that a pair's fit needs, by pilot key."""
+def tally_tasks(problem: Problem, costs: Costs, tallies: Sequence[TalliesLeft], found: TaskList) -> dict[str, set[str]]:
+    """Add the tasks that learn pilots and tally; returns the names of those that a pair's fit needs, by pilot key."""
     pilot_of: dict[int, str] = {}
     needed: dict[str, set[str]] = {}
-    drawing = (
-        0.0 if problem.train in problem.kept_stages else 2 * costs.drawing(problem.train.total, problem.train.chunks)
-    )
-    each = 2 * problem.train.total * (costs.learn + costs.read) + drawing
+    train = problem.train
+    drawing = 0.0 if train in problem.kept_stages else 2 * costs.drawing(train.total, train.chunks)
+    each = 2 * train.total * (costs.learn + costs.read) + drawing
     for left in tallies:
-        todo = [n for n in left.pilots if n not in pilot_of]
-        for some in batches(todo, max(1, int(target / max(1e-9, each)))):
-            after = {name for n in some for law in problem.pair_laws[n] for name in sampled(law, "train")}
-            name = f"pilot-{len(tasks)}"
-            size = len(some)
-            tasks.append(Task(name, LearnPilots(tuple(some)), tuple(sorted(after)), size, each * size, drawing * size))
+        for some in batches([n for n in left.pilots if n not in pilot_of], found.fit(each)):
+            after, size = found.drawing((law for n in some for law in problem.pair_laws[n]), ["train"]), len(some)
+            name = found.add("pilot", LearnPilots(tuple(some)), after, size, each * size, drawing * size)
             for n in some:
                 pilot_of[n] = name
                 needed.setdefault(problem.pilot_keys[n], set()).add(name)
     for left in tallies:
         pairs = len(left.pairs)
-        length = max(1, int(target / max(1e-9, left.chunk_seconds * pairs)))
         after = {pilot_of[n] for n in left.pairs if n in pilot_of}
-        for start, stop in cut(left.stage, left.gaps, length):
-            name, units = f"tally-{len(tasks)}", (stop - start) * pairs
-            work = Tally(left.pairs, left.stage.name, start, stop, left.sides)
-            seconds, drawn = left.chunk_seconds * units, left.drawing * units
-            tasks.append(Task(name, work, tuple(sorted(after)), units, seconds, drawn))
+        for start, stop in cut(left.stage, left.gaps, found.fit(left.chunk_seconds * pairs)):
+            units, work = (stop - start) * pairs, Tally(left.pairs, left.stage.name, start, stop, left.sides)
+            name = found.add("tally", work, after, units, left.chunk_seconds * units, left.drawing * units)
             for n in left.pairs:
                 needed.setdefault(problem.pilot_keys[n], set()).add(name)
     return needed

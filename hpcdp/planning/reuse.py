@@ -11,7 +11,7 @@ from hpcdp.notions.accuracy import worst_share_error
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.counted import draws_and_calls
 from hpcdp.planning.index import Index, Thresholds, first_of
-from hpcdp.planning.sampling import made_by, sample_tasks, sampling_seconds, task_seconds
+from hpcdp.planning.sampling import TaskList
 from hpcdp.planning.task import Amounts, Progress, Task, Work
 from hpcdp.study.problem import Problem, describe_pairs
 from hpcdp.study.reuse import Cut, Part, most_learned
@@ -46,18 +46,11 @@ def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Ta
     items = _missing(problem, index)
     parts = Cut.of(problem.study.estimate.pool).parts
     seconds = [part_seconds(costs, part) for part in parts]
-    learning = sum(seconds[part] for _, part, _ in items)
-    target = task_seconds(learning + sampling_seconds(problem, index, costs), workers)
-    samples = sample_tasks(problem, index, costs, target)
-    drawn: dict[str, set[str]] = {}
-    for (law, _), blocks in made_by(samples).items():
-        drawn.setdefault(law, set()).update(name for _, name in blocks)
-    found = list(samples)
-    for work in _grouped(items, seconds, target):
-        after = {name for pair, _ in work.parts for law in problem.pair_laws[pair] for name in drawn.get(law, ())}
-        lasts = sum(seconds[part] for _, part in work.parts)
-        found.append(Task(f"reuse-{len(found)}", work, tuple(sorted(after)), len(work.parts), lasts))
-    return found
+    found = TaskList(problem, index, costs, sum(seconds[part] for _, part, _ in items), workers)
+    for work in _grouped(items, seconds, found.target):
+        after = found.drawing(law for pair, _ in work.parts for law in problem.pair_laws[pair])
+        found.add("reuse", work, after, len(work.parts), sum(seconds[part] for _, part in work.parts))
+    return found.tasks
 
 
 def part_seconds(costs: Costs, part: Part) -> float:

@@ -12,6 +12,7 @@ from hpcdp.planning.index import Index
 from hpcdp.planning.task import Task, Work
 from hpcdp.store.stages import Stage
 from hpcdp.study.problem import Problem
+from hpcdp.study.sizes import Sizes
 
 _SHORTEST, _LONGEST = 0.5, 20.0  # seconds a task
 _TASKS_PER_WORKER = 8
@@ -79,14 +80,46 @@ def task_seconds(seconds: float, workers: int) -> float:
     return max(_SHORTEST, workers / _RATE, min(_LONGEST, seconds / (_TASKS_PER_WORKER * max(1, workers))))
 
 
-def made_by(tasks: Sequence[Task]) -> dict[tuple[str, str], list[tuple[int, str]]]:
-    """Which task draws which block: (block, name of the task) by law and stage."""
-    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
-    for task in tasks:
-        assert isinstance(task.work, Draw)
-        for law, stage, block in task.work.blocks:
-            found.setdefault((law, stage), []).append((block, task.name))
-    return found
+class TaskList:
+    """Tasks in the making: first those that draw what is kept and not there yet, then those that are added.
+
+    seconds: of all that is added. tasks: so far. target: seconds that a task should last.
+    """
+
+    def __init__(self, problem: Problem, index: Index, costs: Costs, seconds: float, workers: int) -> None:
+        self.target = task_seconds(seconds + sampling_seconds(problem, index, costs), workers)
+        self.tasks = sample_tasks(problem, index, costs, self.target)
+        self._drawn: dict[tuple[str, str], list[tuple[int, str]]] = {}
+        for task in self.tasks:
+            assert isinstance(task.work, Draw)
+            for law, stage, block in task.work.blocks:
+                self._drawn.setdefault((law, stage), []).append((block, task.name))
+
+    def fit(self, seconds: float) -> int:
+        """How many of what takes so long go into one task."""
+        return max(1, int(self.target / max(1e-9, seconds)))
+
+    def drawing(
+        self, laws: Iterable[str], stages: Iterable[str] = ("train", "test"), blocks: range | None = None
+    ) -> set[str]:
+        """Names of the tasks that draw samples of these laws, in these stages and blocks (None: all)."""
+        found = (block for law in laws for stage in stages for block in self._drawn.get((law, stage), ()))
+        return {name for block, name in found if blocks is None or block in blocks}
+
+    def add(
+        self,
+        kind: str,
+        work: Work,
+        after: Iterable[str],
+        units: int,
+        seconds: float,
+        drawing: float = 0.0,
+        sizes: Sizes | None = None,
+    ) -> str:
+        """One more task, of which the name is returned; see `Task`."""
+        name = f"{kind}-{len(self.tasks)}"
+        self.tasks.append(Task(name, work, tuple(sorted(set(after))), units, seconds, drawing, sizes))
+        return name
 
 
 def sample_tasks(problem: Problem, index: Index, costs: Costs, target: float, last: bool = False) -> list[Task]:
