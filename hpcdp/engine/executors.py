@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -93,17 +93,23 @@ def refuse_place(options: Options) -> None:
         refuse_few_files(_FILES, "a run on Dask's workers")
 
 
+@dataclass(eq=False)
 class Executors:
-    """What runs a run's tasks: one process while little is left to do, more of them from then on when it is more."""
+    """What runs a run's tasks: one process while little is left to do, more of them from then on when it is more.
 
-    def __init__(
-        self, layout: Layout, lease: Lease, problem: Problem, options: Options, where: Where, monitor: Monitor
-    ) -> None:
-        self._given = layout, lease, problem, options, where, monitor
-        self._workers, self._may_grow = options.workers, options.workers is None and not options.has_scheduler
-        self._opened = ExitStack()
-        self._executor: TaskExecutor | None = None
-        self._is_small = False
+    keeps: whether tasks keep samples, whatever the study says.
+    """
+
+    layout: Layout
+    lease: Lease
+    problem: Problem
+    options: Options
+    where: Where
+    monitor: Monitor
+    keeps: bool = False
+    _opened: ExitStack = field(default_factory=ExitStack)
+    _executor: TaskExecutor | None = None
+    _is_small: bool = False
 
     def __enter__(self) -> Executors:
         return self
@@ -113,34 +119,51 @@ class Executors:
 
     def executor(self, seconds: float) -> TaskExecutor:
         """What does so much work."""
-        is_small = runs_here(self._workers, seconds)
-        if self._executor is not None and self._is_small and not is_small and self._may_grow:
+        is_small = not self.options.has_scheduler and runs_here(self.options.workers, seconds)
+        if self._executor is not None and self._is_small and not is_small:
             self._opened.close()
             self._executor = None
         if self._executor is None:
             self._is_small = is_small
-            self._executor = self._opened.enter_context(open_executor(*self._given, seconds))
+            handed = self.problem.study.handed
+            parcel = Parcel.of(self.problem.sampler.call, handed) if handed else None
+            self._executor = self._open_dask() if self.options.has_scheduler else self._open_here(is_small)
+            self._executor.parcel = parcel
+            self._opened.enter_context(self.monitor.at(self._executor))
         return self._executor
 
+    def _open_here(self, is_small: bool) -> TaskExecutor:
+        if is_small and not names_code(self.problem.study):
+            self._opened.callback(forget_contexts)
+            return self._opened.enter_context(open_in_process())
+        size = 1 if is_small else self.options.workers or default_workers()
+        return self._opened.enter_context(open_node(size))
 
-@contextmanager
-def open_executor(
-    layout: Layout,
-    lease: Lease,
-    problem: Problem,
-    options: Options,
-    where: Where,
-    monitor: Monitor,
-    seconds: float,
-    keeps: bool = False,
-) -> Iterator[TaskExecutor]:
-    """What runs a run's tasks, if they take so many seconds. keeps: whether they keep samples, whatever the study says."""
-    handed = problem.study.handed
-    parcel = Parcel.of(problem.sampler.call, handed) if handed else None
-    with _opened(layout, lease, problem, options, where, monitor, seconds, keeps) as executor:
-        executor.parcel = parcel
-        with monitor.at(executor):
-            yield executor
+    def _open_dask(self) -> TaskExecutor:
+        options, layout, opened = self.options, self.layout, self._opened
+        if options.quiet:
+            silence_dask()
+        if options.client is not None:
+            from hpcdp.clusters.remote import open_on_dask
+
+            remote = opened.enter_context(open_on_dask(options.client, _PATIENCE))
+        else:
+            folder = None
+            if self.where.profile is not None:
+                make_group(layout.root, layout.jobs, {})
+                folder = job_folder(layout, self.problem.study.name)
+            place = self.where, options.workers, folder, self.lease.generation, self.monitor.note, options.dashboard
+            remote = opened.enter_context(connect(*place))
+            remote.find_dashboard()
+        copy = None if self.keeps else _copy_of(layout, self.problem)
+        if copy is not None:
+            remote.files_of = partial(_files_of, layout, self.problem)
+        remote.prepare(copy or layout.passage(self.lease.generation))
+        if options.performance_report is not None:
+            from distributed import performance_report
+
+            opened.enter_context(performance_report(options.performance_report))
+        return remote
 
 
 def _copy_of(layout: Layout, problem: Problem) -> StoreCopy | None:
@@ -156,53 +179,3 @@ def _files_of(layout: Layout, problem: Problem, task: Task) -> Mapping[str, byte
     """Files of the store that go with a task to nodes that work with a copy."""
     sized = problem if task.sizes is None else problem.sized(task.sizes)
     return sent_files(layout, task.work.reads(sized, layout))
-
-
-@contextmanager
-def _opened(
-    layout: Layout,
-    lease: Lease,
-    problem: Problem,
-    options: Options,
-    where: Where,
-    monitor: Monitor,
-    seconds: float,
-    keeps: bool,
-) -> Iterator[TaskExecutor]:
-    if not options.has_scheduler:
-        is_small = runs_here(options.workers, seconds)
-        if is_small and not names_code(problem.study):
-            try:
-                with open_in_process() as executor:
-                    yield executor
-            finally:
-                forget_contexts()
-            return
-        with open_node(1 if is_small else options.workers or default_workers()) as node:
-            yield node
-        return
-    if options.quiet:
-        silence_dask()
-    with ExitStack() as opened:
-        if options.client is not None:
-            from hpcdp.clusters.remote import open_on_dask
-
-            remote = opened.enter_context(open_on_dask(options.client, _PATIENCE))
-        else:
-            folder = None
-            if where.profile is not None:
-                make_group(layout.root, layout.jobs, {})
-                folder = job_folder(layout, problem.study.name)
-            remote = opened.enter_context(
-                connect(where, options.workers, folder, lease.generation, monitor.note, options.dashboard)
-            )
-            remote.find_dashboard()
-        copy = None if keeps else _copy_of(layout, problem)
-        if copy is not None:
-            remote.files_of = partial(_files_of, layout, problem)
-        remote.prepare(copy or layout.passage(lease.generation))
-        if options.performance_report is not None:
-            from distributed import performance_report
-
-            opened.enter_context(performance_report(options.performance_report))
-        yield remote

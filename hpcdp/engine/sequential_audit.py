@@ -21,7 +21,7 @@ from hpcdp.clusters import TaskExecutor, parse_place
 from hpcdp.engine.context import open_context
 from hpcdp.engine.driver import opened
 from hpcdp.engine.execute import execute, run_batches
-from hpcdp.engine.executors import Options, open_executor, refuse_place
+from hpcdp.engine.executors import Executors, Options, refuse_place
 from hpcdp.engine.failures import describe_killed, failed
 from hpcdp.engine.identical_chunks import Chunk, identical
 from hpcdp.engine.monitor import Monitor
@@ -82,7 +82,8 @@ def run_sequential(
         options.stop.check()
         chunks = len(problem.laws) * rounds.chunks(rounds.rounds).start
         seconds = Costs.of(problem, trial).drawing(chunks * rounds.chunk, chunks) + _KEEP * chunks
-        with open_executor(layout, lease, problem, options, where, monitor, seconds, keeps=True) as executor:
+        with Executors(layout, lease, problem, options, where, monitor, keeps=True) as executors:
+            executor = executors.executor(seconds)
             game = _Game(problem, layout, claim, orientation, rounds)
             note_audit(layout, game.key, claim.text, orientation, rounds, lease.generation)
             looks: list[Look] = []
