@@ -19,7 +19,7 @@ from hpcdp._base.files import read_toml
 from hpcdp._base.messages import describe_errors
 from hpcdp.clusters._directives import REFUSED, refused_in
 from hpcdp.errors import StudyError
-from hpcdp.study.section import Section, duration_seconds
+from hpcdp.study.section import WHOLE, Section, duration_seconds
 
 _BYTES = {"K": 10, "M": 20, "G": 30, "T": 40}
 
@@ -78,7 +78,7 @@ def _prologue(value: Any) -> tuple[str, ...]:
 
 Seconds = Annotated[int, BeforeValidator(_seconds), Field(ge=1)]
 Bytes = Annotated[int, BeforeValidator(_memory), Field(ge=1 << 20)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1), WHOLE]
 Word = Annotated[str, BeforeValidator(_word)]
 Line = Annotated[str, BeforeValidator(_line)]
 Directives = Annotated[tuple[str, ...], BeforeValidator(_directives)]
@@ -91,7 +91,7 @@ class Site(Section):
     system: Literal["slurm"] = "slurm"
     driver: Literal["elastic", "allocation"] = "elastic"
     interface: Word | None = None
-    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    port: Annotated[int, Field(ge=0, le=65535), WHOLE] = 0
     python: Line | None = None
     prologue: Prologue = ()
     tls: bool = True
@@ -149,7 +149,7 @@ class Size(Section):
     """[size]: how many jobs: fixed (`jobs`), adaptive (`minimum` to `maximum`), or `nodes` of an allocation."""
 
     jobs: Count | None = None
-    minimum: Annotated[int, Field(ge=0)] | None = None
+    minimum: Annotated[int, Field(ge=0), WHOLE] | None = None
     maximum: Count | None = None
     nodes: Count | None = None
 

@@ -13,7 +13,7 @@ from hpcdp.errors import StudyError
 from hpcdp.mechanisms.pair_draws import PairDraws, bind_population, bind_query
 from hpcdp.mechanisms.user_code import import_callable, source_digest
 from hpcdp.notions.at_risk import order_statistic
-from hpcdp.study.section import Key, Section, one_of_types
+from hpcdp.study.section import WHOLE, Key, Section, one_of_types
 
 _MOST = 10**9  # pairs: their sensitivities are sorted in memory
 _PAIRS_A_CHUNK = 50
@@ -62,12 +62,12 @@ class AtRisk(Section):
 
     query: Annotated[str, Field(min_length=1), Key("law")]
     population: Annotated[Population, Key("law")]
-    rows: Annotated[int, Field(ge=1, le=_MOST), Key("law")]
-    pairs: Annotated[int, Field(ge=1, le=_MOST), Key("family", "grow")]
+    rows: Annotated[int, Field(ge=1, le=_MOST), WHOLE, Key("law")]
+    pairs: Annotated[int, Field(ge=1, le=_MOST), WHOLE, Key("family", "grow")]
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False), Key("law")]
     cover: Annotated[Covers, Key("nothing", "change")]
     confidence: Annotated[float, Field(ge=1e-9, lt=1), Key("nothing", "change")] = 0.95
-    chunk: Annotated[int, Field(ge=1, le=_MOST), Key("pilot")] = _PAIRS_A_CHUNK
+    chunk: Annotated[int, Field(ge=1, le=_MOST), WHOLE, Key("pilot")] = _PAIRS_A_CHUNK
 
     @model_validator(mode="after")
     def _values(self) -> Self:

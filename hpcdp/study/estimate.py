@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from hpcdp.losses import LOSSES, kind_of, validate_parameters
 from hpcdp.losses.counts import audit_etas
 from hpcdp.notions.orders import LARGEST_ORDER
-from hpcdp.study.section import DURATION, Key, Section, duration_seconds, grid_of, one_of_types
+from hpcdp.study.section import DURATION, WHOLE, Key, Section, duration_seconds, grid_of, one_of_types
 
 _LOSS, _LOSS_OF_PARAMETERS = "auto", "knn"
 _TAPE = {"keep": "none", "train": 1 << 16}  # what tape = true means where nothing is said
@@ -57,7 +57,7 @@ Certified = Annotated[tuple[float, ...] | None, *grid_of(None, given=None, minim
 Losses = Annotated[str | tuple[str, ...], BeforeValidator(_losses)]
 Reuse = Annotated[bool | Literal["auto"], BeforeValidator(_reuse)]
 
-Validation = Annotated[int, Field(ge=1, le=_MOST)]
+Validation = Annotated[int, Field(ge=1, le=_MOST), WHOLE]
 Time = Annotated[str, BeforeValidator(_time), one_of_types(DURATION)]
 
 
@@ -71,7 +71,7 @@ class Target(Section):
     epsilon: Annotated[float, Field(ge=0)] | None = None
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     direction: Literal["forward", "reverse"] | None = None
-    most: Annotated[int, Field(ge=1, le=10**18)] = 10**11
+    most: Annotated[int, Field(ge=1, le=10**18), WHOLE] = 10**11
     relative_error: Annotated[float, Field(gt=0, lt=1)] = 0.1
     precision: Annotated[float | None, Field(gt=0, allow_inf_nan=False), Key("learned", absent=None)] = None
 
@@ -97,13 +97,13 @@ class Estimate(Section):
     epsilons: Annotated[Levels, Key("family", "gain")]
     loss: Annotated[Losses, Key("pilot")] = _LOSS
     parameters: Annotated[dict[str, Any], Key("pilot")] = Field(default_factory=dict)
-    train: Annotated[int, Field(ge=1, le=_MOST), Key("pilot", "grow")] = 1 << 20
-    test: Annotated[int, Field(ge=1, le=_MOST), Key("family", "grow")] = DEFAULT_TEST
-    chunk: Annotated[int, Field(ge=1, le=_MOST), Key("pilot")] = 1 << 18
+    train: Annotated[int, Field(ge=1, le=_MOST), WHOLE, Key("pilot", "grow")] = 1 << 20
+    test: Annotated[int, Field(ge=1, le=_MOST), WHOLE, Key("family", "grow")] = DEFAULT_TEST
+    chunk: Annotated[int, Field(ge=1, le=_MOST), WHOLE, Key("pilot")] = 1 << 18
     etas: Annotated[Etas, Key("family", "gain", added=audit_etas)] = ()
     keep: Annotated[Literal["all", "train", "none"], Key("nothing")] = "all"
     confidence: Annotated[float, Field(ge=1e-9, lt=1), Key("family")] = 0.95
-    refine: Annotated[int, Field(ge=0, le=_MOST), Key("learned", "grow", absent=0)] = 0
+    refine: Annotated[int, Field(ge=0, le=_MOST), WHOLE, Key("learned", "grow", absent=0)] = 0
     validation: Annotated[Validation | None, Key("learned", "grow", absent=None)] = None
     target: Annotated[Target | None, Key("learned", absent=None)] = None
     time: Annotated[Time | None, Key("learned", absent=None)] = None

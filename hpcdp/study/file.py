@@ -32,7 +32,7 @@ from hpcdp.study.combinations import refuse_combinations
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall, Pure
 from hpcdp.study.pairs import Framed, FramedRows, Pairs
-from hpcdp.study.section import STORED, Key, Section
+from hpcdp.study.section import STORED, WHOLE, Key, Section
 
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 
@@ -44,7 +44,7 @@ class Header(Section):
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200), Key("nothing")]
-    seed: Annotated[int, Field(ge=0), Key("law")]
+    seed: Annotated[int, Field(ge=0), WHOLE, Key("law")]
     claim: Annotated[str | None, Key("nothing")] = None
     stream: Annotated[Literal["numpy", "philox"], Key("law", absent="numpy", kept=True)] = "philox"
 

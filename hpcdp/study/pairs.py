@@ -13,7 +13,7 @@ from hpcdp.errors import StudyError
 from hpcdp.keys import canonical_json
 from hpcdp.mechanisms.code_digest import digest_value
 from hpcdp.mechanisms.tabular import is_frame, row_codes
-from hpcdp.study.section import Key, Rows, Section
+from hpcdp.study.section import WHOLE, Key, Rows, Section
 
 _LISTED, _CALLED = "(list)", "(call)"  # messages leave out parts of a location in parentheses
 
@@ -33,8 +33,8 @@ class Framed(_Given):
     """A database that was given as a DataFrame: what a study says of it. The codes of its rows are stored as arrays are."""
 
     frame: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-    rows: Annotated[int, Field(ge=0)]
-    levels: Annotated[int, Field(ge=1), Key("law", absent=1)] = 1
+    rows: Annotated[int, Field(ge=0), WHOLE]
+    levels: Annotated[int, Field(ge=1), WHOLE, Key("law", absent=1)] = 1
 
     @classmethod
     def of(cls, frame: Any) -> Framed:
@@ -148,7 +148,7 @@ class Domain(Section):
 
     lower: Annotated[float, Field(allow_inf_nan=False)]
     upper: Annotated[float, Field(allow_inf_nan=False)]
-    points: Annotated[int, Field(ge=2, le=100_000)]
+    points: Annotated[int, Field(ge=2, le=100_000), WHOLE]
     lipschitz: Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
     @model_validator(mode="after")

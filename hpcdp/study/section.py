@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -20,7 +20,6 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     WithJsonSchema,
     model_serializer,
-    model_validator,
 )
 
 _MOST_POINTS = 100_000  # of a grid: cells of one pair are twice as many
@@ -74,14 +73,6 @@ class Section(BaseModel):
         }
         return {name: value for name, value in values.items() if name not in absent or value != absent[name]}
 
-    @model_validator(mode="before")
-    @classmethod
-    def _whole_numbers(cls, data: Any) -> Any:
-        if not isinstance(data, dict):
-            return data
-        counted = _counted(cls)
-        return {key: whole(value) if key in counted else value for key, value in data.items()}
-
 
 @cache
 def _said(section: type[Section]) -> dict[str, Key]:
@@ -89,21 +80,13 @@ def _said(section: type[Section]) -> dict[str, Key]:
     return {name: said[0] for name, said in found if said}
 
 
-@cache  # a study may have 10⁴ sections of one kind
-def _counted(section: type[Section]) -> frozenset[str]:
-    """The keys of a section that take integers."""
-    return frozenset(name for name, field in section.model_fields.items() if _is_integer(field.annotation))
-
-
-def _is_integer(annotation: Any) -> bool:
-    """Whether a key of this type takes an integer and no other number."""
-    parts = [get_args(part)[0] if get_origin(part) is Annotated else part for part in get_args(annotation)]
-    return annotation is int or (get_origin(annotation) is not tuple and int in parts and float not in parts)
-
-
 def whole(value: Any) -> Any:
     """1e4 as 10000: TOML writes large integers as floats, and one without a fraction can mean nothing else."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE = BeforeValidator(whole)
+"""Of keys that take integers; it stands behind their ranges."""
 
 
 def grid(value: Any) -> Any:
