@@ -12,12 +12,17 @@ from hpcdp._base.raised import interruptions
 ACCEPTED = "from -2**63 to 2**63 - 1"
 
 
+def _objects(items: Any, array: NDArray[Any], most: float) -> NDArray[Any] | None:
+    """Items one by one, where NumPy made floats of them, and of a list, of which one reaches so far; else None."""
+    is_list = not isinstance(items, np.ndarray) or items.dtype == object
+    is_large = array.dtype.kind == "f" and array.size and np.abs(array).max() >= most
+    return objects_of(items) if is_list and is_large else None
+
+
 def lost_integer(items: Any, array: NDArray[Any]) -> int | None:
     """The first integer beyond int64 that became a float in the array that NumPy made of these items; None: there is none."""
-    is_list = not isinstance(items, np.ndarray) or items.dtype == object
-    if not is_list or array.dtype.kind != "f" or not array.size or not np.abs(array).max() >= 2.0**63:
-        return None
-    found = (int(item) for item in objects_of(items).flat if isinstance(item, int | np.integer))
+    objects = _objects(items, array, 2.0**63)
+    found = (int(item) for item in (() if objects is None else objects.flat) if isinstance(item, int | np.integer))
     return next((number for number in found if not -(2**63) <= number < 2**63), None)
 
 
@@ -26,11 +31,9 @@ def exact_integers(items: Any, array: NDArray[Any]) -> NDArray[Any]:
 
     All of them are within int64: `lost_integer` has said so.
     """
-    is_list = not isinstance(items, np.ndarray) or items.dtype == object
-    if not is_list or array.dtype.kind != "f" or not array.size or not np.abs(array).max() >= 2.0**53:
-        return array
-    objects = objects_of(items)
-    return objects.astype(np.int64) if all(isinstance(item, int | np.integer) for item in objects.flat) else array
+    objects = _objects(items, array, 2.0**53)
+    are_whole = objects is not None and all(isinstance(item, int | np.integer) for item in objects.flat)
+    return objects.astype(np.int64) if objects is not None and are_whole else array
 
 
 def rounded_place(items: Any, array: NDArray[Any]) -> tuple[tuple[int, ...], int] | None:

@@ -22,7 +22,8 @@ def refuse_few_files(more: int, what: str) -> None:
     open_now = sum(int(name) < open_files() for name in os.listdir("/dev/fd")) - 1  # but for the one that lists them
     if open_files() < open_now + more:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        _put_back(resource.RLIMIT_NOFILE, (hard, hard), hard)
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if (limit := open_files()) < open_now + more:
         raise StudyError(
             f"{what}: needs {open_now + more} open files in the process that leads the run, of which {open_now} are open "
@@ -37,13 +38,6 @@ def may_open(count: int) -> bool:
             opened.enter_context(open(os.devnull))
         return True
     return False
-
-
-def _put_back(which: int, wanted: tuple[int, int], hard: int) -> None:
-    for limits in (wanted, (wanted[0], hard), (hard, hard)):  # nobody but root raises a hard one
-        with suppress(ValueError, OSError):
-            resource.setrlimit(which, limits)
-            return
 
 
 def open_files() -> int:

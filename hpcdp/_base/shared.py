@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, _GeneratorContextManager, contextmanager
+from contextlib import _GeneratorContextManager, contextmanager
 from threading import Lock
 from typing import Any
 
 
-def while_inside(
-    begin: Callable[[], Any], end: Callable[[Any], object]
-) -> Callable[[], _GeneratorContextManager[None]]:
-    """A context in which what `begin` sets holds; the last thread that leaves has `end` put back what `begin` gave."""
-    wanted = while_wanted(begin, lambda _: None, end)
-
-    @contextmanager
-    def context() -> Iterator[None]:
-        with wanted(None):
-            yield
-
-    return context
-
-
 def while_wanted(
     begin: Callable[[], Any], use: Callable[[Any], object], end: Callable[[Any], object]
-) -> Callable[[Any], AbstractContextManager[None]]:
+) -> Callable[[Any], _GeneratorContextManager[None]]:
     """A context of a value that `use` sets: the last one wanted holds; after the last, `end` puts back what `begin` gave."""
     lock, kept = Lock(), None
     values: list[Any] = []

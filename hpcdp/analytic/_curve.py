@@ -173,6 +173,18 @@ def checked(name: str, values: ArrayLike, least: float, most: float) -> Array:
     return array
 
 
+def finite_vector(name: str, given: ArrayLike, letter: str = "k") -> Array:
+    """Return finite numbers as float64 of shape (k,), k >= 1.
+
+    Raises:
+        ValueError: they are none.
+    """
+    values = np.asarray(given)
+    if values.ndim != 1 or not values.size or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+        raise refusal(name, given, f"finite numbers of shape ({letter},), {letter} >= 1")
+    return values.astype(np.float64)
+
+
 def invert_non_increasing(function: Callable[[Array], Array], target: Array) -> Array:
     """Return the smallest x >= 0 with function(x) <= target, elementwise, to the last bit.
 

@@ -100,7 +100,7 @@ def complete(mechanism: str, parameters: Mapping[str, Any], builder: Builder | N
 
 def _added(d: Database, d_prime: Database, *, law: Callable[..., Added], **parameters: Any) -> Curve | None:
     """Noise of one law around two centres."""
-    first, second = (law(np.asarray(database), False, **parameters) for database in (d, d_prime))
+    first, second = (law(database, False, **parameters) for database in (d, d_prime))
     if first.noise is None or first.centres.shape != second.centres.shape:
         return None
     distance = np.atleast_1d(np.abs(first.centres - second.centres)) / first.spread
@@ -145,7 +145,7 @@ def _sparse_vector(d: Database, d_prime: Database, **parameters: Any) -> Curve |
 
 @register("randomized_response")
 def _randomized_response(d: Database, d_prime: Database, *, epsilon: float, values: int) -> Curve | None:
-    first, second = (response_rows(np.asarray(database), False, values) for database in (d, d_prime))
+    first, second = (response_rows(database, False, values) for database in (d, d_prime))
     if first.shape != second.shape:
         return None
     return randomized_response_pair(int(np.count_nonzero(first != second)), epsilon=epsilon, values=values)

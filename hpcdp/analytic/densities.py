@@ -33,7 +33,7 @@ def exact_log_density(mechanism: str, parameters: Mapping[str, Any], database: N
     if law is None and mechanism not in _LAWS:
         return None
     own = complete(mechanism, parameters)
-    return _LAWS[mechanism](database, **own) if law is None else _shifted(law(np.asarray(database), False, **own))
+    return _LAWS[mechanism](database, **own) if law is None else _shifted(law(database, False, **own))
 
 
 def _shifted(law: Added) -> LogDensity | None:

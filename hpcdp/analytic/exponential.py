@@ -6,7 +6,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hpcdp._check import non_negative, positive, refusal
+from hpcdp._check import non_negative, positive
+from hpcdp.analytic._curve import finite_vector
 from hpcdp.analytic.discrete import Discrete
 from hpcdp.analytic.piecewise import Piecewise
 from hpcdp.mechanisms.exponential import Law
@@ -30,9 +31,7 @@ def exponential_pmf(scores: ArrayLike, epsilon: float, sensitivity: float = 1.0)
     Raises:
         ValueError: a value out of range.
     """
-    values = np.asarray(scores)
-    if values.ndim != 1 or not values.size or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
-        raise refusal("scores", scores, "finite numbers of shape (k,), k >= 1")
+    values = finite_vector("scores", scores)
     rate = positive("epsilon", epsilon) / (2.0 * positive("sensitivity", sensitivity))
     weights = np.exp(rate * (values - values.max()))
     return np.asarray(weights / weights.sum(), dtype=np.float64)

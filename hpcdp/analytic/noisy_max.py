@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import positive, refusal
 from hpcdp.analytic._cells import LogDensities
+from hpcdp.analytic._curve import finite_vector
 from hpcdp.analytic._quadrature import gauss, panel_edges, panel_nodes
 from hpcdp.analytic.discrete import Discrete
 from hpcdp.analytic.piecewise import Piecewise
@@ -144,12 +145,7 @@ def index_pmf(answers: Array, law: Noise) -> Array:
 def _scaled(first: ArrayLike, second: ArrayLike, scale: float, *, equal: bool = True) -> tuple[Array, Array]:
     """Both vectors of answers in units of the noise scale."""
     spread = positive("scale", scale)
-    out = []
-    for name, given in (("first", first), ("second", second)):
-        answers = np.asarray(given)
-        if answers.ndim != 1 or not answers.size or answers.dtype.kind not in "biuf" or not np.isfinite(answers).all():
-            raise refusal(name, given, "finite numbers of shape (k,), k >= 1")
-        out.append(answers / spread)
-    if equal and out[0].shape != out[1].shape:
-        raise refusal("second", second, f"as many answers as first, {out[0].size}")
-    return out[0], out[1]
+    one, other = finite_vector("first", first) / spread, finite_vector("second", second) / spread
+    if equal and one.shape != other.shape:
+        raise refusal("second", second, f"as many answers as first, {one.size}")
+    return one, other

@@ -1,8 +1,10 @@
 """One normal law against a mixture of the same law moved by different distances, to one side or to both."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -93,28 +95,18 @@ class NormalMixture(Curve):
         return _log_sum(logs + shifts * high)
 
     def _delta(self, epsilon: Array, direction: Direction) -> Array:
-        one = self._forward if direction == "forward" else self._reverse
-        out = np.zeros(epsilon.shape)
-        for index in np.ndindex(epsilon.shape):
-            level = float(epsilon[index])
-            out[index] = one(level, *self._below(-level if direction == "forward" else level))
-        return out
+        sign, excess = (-1.0, self._forward) if direction == "forward" else (1.0, self._reverse)
+        return _elementwise(lambda level: excess(level, *self._below(sign * level)), 1, epsilon)
 
     def _point(self, eta: Array) -> tuple[Array, Array]:
         with np.errstate(divide="ignore"):
-            levels = np.log(eta)
-        low, high = np.empty(eta.shape), np.empty(eta.shape)
-        for index in np.ndindex(eta.shape):
-            low[index], high[index] = self._below(float(levels[index]))
+            low, high = _elementwise(self._below, 2, np.log(eta))
         return np.minimum(ndtr(low) + ndtr(-high), 1.0), np.minimum(self._mass_between(low, high), 1.0)
 
     def _tradeoff(self, alpha: Array) -> Array:
         edge = -ndtri(alpha)
         if self._lowest > -math.inf:
-            low, high = np.empty(alpha.shape), np.empty(alpha.shape)
-            for index in np.ndindex(alpha.shape):
-                low[index], high[index] = self._of_size(float(alpha[index]))
-            return self._mass_between(low, high)
+            return self._mass_between(*_elementwise(self._of_size, 2, alpha))
         if self.shifts.min() < 0.0:
             return self._mass_between(-edge, np.full(alpha.shape, np.inf))
         return self._mass_between(np.full(alpha.shape, -np.inf), edge)
@@ -242,6 +234,11 @@ class NormalMixture(Curve):
         depth = -level - float(np.logaddexp(self._log_still, self._lowest))
         lost = _ROUNDING / (reach if reach < 1.0 else max(depth, _SMALLEST))
         return parts._integral(lambda log_p, ratio: (log_p, np.maximum(-np.expm1(ratio), 0.0)), max(_RESOLVED, lost))
+
+
+def _elementwise(function: Callable[[float], Any], results: int, values: Array) -> Any:
+    """A function of one number on an array, which gives so many arrays of its shape."""
+    return np.vectorize(lambda value: function(float(value)), otypes=[np.float64] * results)(values)
 
 
 def _last_root(shifts: Array, logs: Array, goal: float) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import real, refusal
-from hpcdp.analytic._curve import Curve
+from hpcdp.analytic._curve import Curve, finite_vector
 from hpcdp.analytic._quadrature import evaluate_series, gauss, panel_edges, panel_nodes
 from hpcdp.analytic.discrete import Discrete
 from hpcdp.analytic.noisy_max import LAPLACE
@@ -285,10 +285,7 @@ def _tuples(count: int, cutoff: int) -> NDArray[np.int64] | None:
 
 
 def _answers(first: ArrayLike, second: ArrayLike) -> tuple[Array, Array]:
-    one, other = (np.asarray(given) for given in (first, second))
-    for name, given in (("first", one), ("second", other)):
-        if given.ndim != 1 or not given.size or given.dtype.kind not in "biuf" or not np.isfinite(given).all():
-            raise refusal(name, given, "finite numbers of shape (K,), K >= 1")
+    one, other = finite_vector("first", first, "K"), finite_vector("second", second, "K")
     if one.shape != other.shape:
         raise refusal("second", other, f"as many answers as first, {one.size}")
-    return one.astype(np.float64), other.astype(np.float64)
+    return one, other

@@ -14,11 +14,11 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,14 +37,6 @@ MOST_BYTES = 1 << 32
 _DTYPE = re.compile(r"(<[iu][248]|<f[248]|\|[biu]1|\|S[1-9]\d{0,6}|<U[1-9]\d{0,6})")
 _ACCEPTED_DTYPES = '"|b1", "|i1", "<i8", "<f8" and the like, "|S5" or "<U5" for strings of at most 5'
 _SHOWN = 120  # characters of something that is no answer
-
-
-class ProgramCall(Protocol):
-    """How a study names a program."""
-
-    command: list[str]
-    timeout: float
-    start_timeout: float
 
 
 @dataclass(frozen=True)
@@ -200,12 +192,14 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
-def bind_program(call: ProgramCall, parameters: Mapping[str, Any], folder: Path) -> ProgramMechanism:
+def bind_program(
+    command: Sequence[str], timeout: float, start_timeout: float, parameters: Mapping[str, Any], folder: Path
+) -> ProgramMechanism:
     """Check that the program is there and that its parameters can be sent; StudyError tells what is wrong.
 
     A command with a slash is a path, relative to the study's folder; without one it is looked for on the PATH.
     """
-    name = call.command[0]
+    name = command[0]
     path = shutil.which(str(folder / name) if "/" in name else name)
     if path is None:
         where = f"no executable file at {folder / name}" if "/" in name else f"{name!r} is not on the PATH"
@@ -216,25 +210,25 @@ def bind_program(call: ProgramCall, parameters: Mapping[str, Any], folder: Path)
         raise StudyError(
             f"mechanism.parameters: a program takes what JSON can hold: finite numbers, strings, booleans, lists, tables; {error}"
         ) from None
-    return ProgramMechanism((path, *call.command[1:]), dict(parameters), folder, call.timeout, call.start_timeout)
+    return ProgramMechanism((path, *command[1:]), dict(parameters), folder, timeout, start_timeout)
 
 
-def name_program(call: ProgramCall) -> str:
+def name_program(command: Sequence[str]) -> str:
     """The program's name in keys and messages: its command as JSON. Time-outs change nothing that it draws."""
-    return canonical_json({"command": call.command}).decode()
+    return canonical_json({"command": list(command)}).decode()
 
 
-def program_digest(call: ProgramCall, folder: Path) -> str:
+def program_digest(command: Sequence[str], folder: Path) -> str:
     """Digest of the command and of the files that it names.
 
     An executable that is a link is left out: such is the interpreter of a virtual environment, which differs between
     machines and does not make the mechanism.
     """
-    first, *rest = call.command
+    first, *rest = command
     paths = [folder / part for part in rest]
     if "/" in first and not (folder / first).is_symlink():
         paths.insert(0, folder / first)
-    parts = [canonical_json(call.command)]
+    parts = [canonical_json(list(command))]
     for path in paths:
         try:
             if path.is_file():

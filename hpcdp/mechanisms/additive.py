@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from functools import wraps
+from functools import update_wrapper
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -84,7 +84,7 @@ def _flat(databases: NDArray[Any], many: bool) -> Array:
     values = vector(databases)
     if not many:
         return values
-    rows = values.reshape(databases.shape[0], -1)
+    rows = values.reshape(len(databases), -1)
     return rows[:, 0] if rows.shape[1] == 1 else rows
 
 
@@ -141,23 +141,41 @@ class Added(NamedTuple):
         )
 
 
-def additive(law: Callable[..., Added]) -> Any:
-    """Make a mechanism of what it adds noise to: law(databases, many, **parameters), which describes it.
+def one_or_many(draw: Callable[..., Any]) -> Any:
+    """Make a mechanism, with `each`, of draw(databases, many, size, rng, **parameters), which describes it.
 
-    many: whether there are many databases, along the first axis. The mechanism has `each`, and the law for its exact curves.
+    many: whether there are many databases, along the first axis, and one output of each is drawn.
     """
 
-    @wraps(law)
+    def mechanism(database: NDArray[Any], size: int, rng: np.random.Generator, **parameters: Any) -> Any:
+        return draw(database, False, size, rng, **parameters)
+
+    def each(databases: NDArray[Any], rng: np.random.Generator, **parameters: Any) -> Any:
+        return draw(databases, True, len(databases), rng, **parameters)
+
+    return _described(mechanism, each, draw)
+
+
+def additive(law: Callable[..., Added]) -> Any:
+    """Make a mechanism of what it adds noise to: law(databases, many, **parameters), which describes it, as in `one_or_many`."""
+
     def mechanism(database: NDArray[Any], size: int, rng: np.random.Generator, **parameters: Any) -> NDArray[Any]:
-        return law(np.asarray(database), False, **parameters).draw(size, rng)
+        return law(database, False, **parameters).draw(size, rng)
 
     def each(databases: NDArray[Any], rng: np.random.Generator, **parameters: Any) -> NDArray[Any]:
-        return law(np.asarray(databases), True, **parameters).draw_each(rng)
+        return law(databases, True, **parameters).draw_each(rng)
 
-    made: Any = mechanism
-    own = [p for p in inspect.signature(law).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    given = list(inspect.signature(mechanism, follow_wrapped=False).parameters.values())[:3]
-    made.__signature__, made.each, made.law = inspect.Signature([*given, *own]), each, law
+    made = _described(mechanism, each, law)
+    made.law = law  # for its exact curves
+    return made
+
+
+def _described(mechanism: Any, each: Callable[..., Any], by: Callable[..., Any]) -> Any:
+    """A mechanism with the name, the text and the keyword arguments of what describes it, and its `each`."""
+    given = list(inspect.signature(mechanism).parameters.values())[:3]
+    own = [p for p in inspect.signature(by).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    made: Any = update_wrapper(mechanism, by)
+    made.__signature__, made.each = inspect.Signature([*given, *own]), each
     return made
 
 
@@ -244,7 +262,7 @@ def noisy_sum(databases: NDArray[Any], many: bool, *, sigma: float | None = None
     Raises:
         ValueError: a parameter or the database is refused.
     """
-    noise = sum_noise(sigma, scale)
+    noise, databases = sum_noise(sigma, scale), np.asarray(databases)
     shape = databases.shape[many:]
     if (
         len(shape) not in (1, 2)
@@ -367,6 +385,7 @@ def _clipped(
     low, high = real("lower", lower), real("upper", upper)
     if not low < high:
         raise refusal("lower, upper", (lower, upper), "lower < upper")
+    databases = np.asarray(databases)
     shape = databases.shape[many:]
     if len(shape) not in (1, 2) or databases.dtype.kind not in "biuf":
         raise refusal("database", databases, "an array of numbers of shape (rows,) or (rows, columns)")

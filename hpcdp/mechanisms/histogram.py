@@ -106,6 +106,7 @@ def _count(
 
     values: (k,) numbers, or (k, columns). name, accepted: what a refusal says of them.
     """
+    databases = np.asarray(databases)
     shape = databases.shape[many:]
     if len(shape) not in (1, 2) or databases.dtype.kind not in "biuf":
         raise refusal("database", databases, "numbers of shape (rows,) or (rows, columns)")

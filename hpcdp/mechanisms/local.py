@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from hpcdp._check import fraction, integer, positive, refusal
 from hpcdp.mechanisms._batches import blocks
+from hpcdp.mechanisms.additive import one_or_many
 
 Ints = NDArray[np.int64]
 
 
+@one_or_many
 def randomized_response(
-    database: NDArray[Any], size: int, rng: np.random.Generator, *, epsilon: float, values: int = 2
+    databases: NDArray[Any], many: bool, size: int, rng: np.random.Generator, *, epsilon: float, values: int = 2
 ) -> Ints:
     """Draw each row's answer: the row with probability e^epsilon / (e^epsilon + values - 1), else one of the others.
 
@@ -36,19 +38,8 @@ def randomized_response(
     Raises:
         ValueError: a parameter or the database is refused.
     """
-    rows = response_rows(np.asarray(database), False, values)
-    return _respond(np.broadcast_to(rows, (size, rows.shape[1])), epsilon, values, rng)
-
-
-def randomized_response_each(
-    databases: NDArray[Any], rng: np.random.Generator, *, epsilon: float, values: int = 2
-) -> Ints:
-    """Draw one answer of each row of each database (size, rows): int64 of shape (size,) for one row, else (size, rows)."""
-    return _respond(response_rows(databases, True, values), epsilon, values, rng)
-
-
-def _respond(rows: Ints, epsilon: float, values: int, rng: np.random.Generator) -> Ints:
-    """Answers to rows (size, d), (size,) for one row."""
+    one_each = response_rows(databases, many, values)
+    rows = np.broadcast_to(one_each, (size, one_each.shape[1]))
     keep, out = response_keep(epsilon, values), np.empty(rows.shape, np.int64)
     for block in blocks(*rows.shape):
         _answer(rows[block], keep, values - 1, rng, out[block])
@@ -166,12 +157,9 @@ def response_rows(databases: NDArray[Any], many: bool, values: int) -> Ints:
 
     many: whether there are many, along the first axis.
     """
-    most = integer("values", values, 2) - 1
+    most, databases = integer("values", values, 2) - 1, np.asarray(databases)
     if databases.ndim == 1 + many and databases.size and databases.dtype.kind in "biuf":
         whole = databases.astype(np.int64)
         if (whole == databases).all() and whole.min() >= 0 and whole.max() <= most:
             return whole if many else whole[None]
     raise refusal("database", databases, f"integers from 0 to {most} of shape (rows,), at least one row")
-
-
-randomized_response.each = randomized_response_each  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ from hpcdp.errors import MechanismError
 from hpcdp.mechanisms import BUILTINS, load_builtin
 from hpcdp.mechanisms._batches import Ints, check_batch, draw_places, enumerate_batches, find_runs
 from hpcdp.mechanisms._callable import CallableMechanism, bind
+from hpcdp.mechanisms.additive import one_or_many
 from hpcdp.mechanisms.outputs import is_masked_array
 from hpcdp.mechanisms.spelling import items_of
 from hpcdp.mechanisms.user_code import import_callable
@@ -103,8 +104,10 @@ Take = Callable[[Ints, int], NDArray[Any]]
 _BLOCK = 1 << 21  # numbers of rows in the batches that are in memory at once; a block's draws depend on it
 
 
+@one_or_many
 def subsampled(
-    database: NDArray[Any],
+    databases: NDArray[Any],
+    many: bool,
     size: int,
     rng: np.random.Generator,
     *,
@@ -138,10 +141,13 @@ def subsampled(
         MechanismError: the mechanism raised something, or returned another number of outputs than was asked for.
     """
     inner = bind_inner(mechanism, parameters)
-    rows = np.asarray(database)
-    if rows.ndim not in (1, 2):
-        raise refusal("database", database, "an array of shape (rows,) or (rows, columns)")
-    check_batch(rows.shape[0], batch, rate)
+    rows = np.asarray(databases)
+    if rows.ndim - many not in (1, 2):
+        raise refusal("database", databases, "an array of shape (rows,) or (rows, columns)")
+    check_batch(rows.shape[int(many)], batch, rate)
+    if many:
+        places, sizes = _draw_sorted(rows.shape[1], size, rng, batch, rate)
+        return _draw_each(inner, lambda draws, n: rows[draws[:, None], places[draws, :n]], sizes, rng)
     starts, lengths = find_runs(rows)
     kinds = enumerate_batches(lengths, batch, rate)
     if kinds is None:
@@ -155,28 +161,6 @@ def subsampled(
     parts = [(inner.draw(content, count, rng), count) for content, count in wanted.values()]
     # Independent draws are their numbers per kind of batch, which are multinomial, in random order.
     return join_outputs(parts, rng.permutation(size))
-
-
-def subsampled_each(
-    databases: NDArray[Any],
-    rng: np.random.Generator,
-    *,
-    mechanism: str | Callable[..., Any],
-    parameters: Mapping[str, Any] | None = None,
-    batch: int | None = None,
-    rate: float | None = None,
-) -> Any:
-    """Draw one output of `subsampled` on each database (size, rows) or (size, rows, columns): `size` outputs."""
-    inner = bind_inner(mechanism, parameters)
-    values = np.asarray(databases)
-    if values.ndim not in (2, 3):
-        raise refusal("databases", databases, "an array of shape (size, rows) or (size, rows, columns)")
-    check_batch(values.shape[1], batch, rate)
-    places, sizes = _draw_sorted(values.shape[1], values.shape[0], rng, batch, rate)
-    return _draw_each(inner, lambda draws, n: values[draws[:, None], places[draws, :n]], sizes, rng)
-
-
-subsampled.each = subsampled_each  # type: ignore[attr-defined]
 
 
 def bind_inner(

@@ -50,21 +50,14 @@ def pmf(
     return values[support][_edges_passed(edges, rng.random(size))]
 
 
-@dataclass(frozen=True)
-class _Values:
-    """Outcomes that were read and checked."""
-
-    values: NDArray[Any]
-
-
-def outcome_values(outcomes: Sequence[float] | Sequence[str] | _Values) -> NDArray[Any]:
+def outcome_values(outcomes: Sequence[float] | Sequence[str] | _Checked) -> NDArray[Any]:
     """Return the outcomes as an array of shape (k,).
 
     Raises:
         ValueError: the outcomes are not k >= 1 different finite numbers or k different strings.
     """
-    if isinstance(outcomes, _Values):
-        return outcomes.values
+    if isinstance(outcomes, _Checked):
+        return outcomes.array
     accepted = "a list of different finite numbers or of different strings"
     items = list(outcomes) if isinstance(outcomes, Sequence | np.ndarray) else []
     texts = sum(isinstance(item, str) for item in items)
@@ -114,9 +107,9 @@ def _edges_passed(edges: NDArray[np.float64], uniforms: NDArray[np.float64]) -> 
 
 @dataclass(frozen=True)
 class _Checked:
-    """A table that was read and checked: that takes longer than a draw where it has many rows."""
+    """Outcomes or a table that were read and checked: that takes longer than a draw where it has many rows."""
 
-    rows: NDArray[np.float64]
+    array: NDArray[Any]
 
 
 def _prepare(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,7 +118,7 @@ def _prepare(parameters: Mapping[str, Any]) -> dict[str, Any]:
     with suppress(ValueError):
         values = outcome_values(parameters["outcomes"])
         prepared["table"] = _Checked(_rows(parameters["table"], values.size).copy())
-        prepared["outcomes"] = _Values(values)
+        prepared["outcomes"] = _Checked(values)
     return prepared
 
 
@@ -134,7 +127,7 @@ pmf.prepare = _prepare  # type: ignore[attr-defined]
 
 def _rows(table: ArrayLike | _Checked, count: int) -> NDArray[np.float64]:
     if isinstance(table, _Checked):
-        return table.rows
+        return table.array
     accepted = f"one row of {count} probabilities, one per outcome, for every database"
     try:
         rows = np.asarray(table, dtype=np.float64)

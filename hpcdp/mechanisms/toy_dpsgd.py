@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from hpcdp._check import integer, positive, real, refusal
 from hpcdp.mechanisms._batches import MOST_KINDS, blocks, check_batch, draw_places, enumerate_batches
+from hpcdp.mechanisms.additive import one_or_many
 
 Array = NDArray[np.float64]
 
 
+@one_or_many
 def toy_dpsgd(
-    database: NDArray[Any],
+    databases: NDArray[Any],
+    many: bool,
     size: int,
     rng: np.random.Generator,
     *,
@@ -50,9 +53,15 @@ def toy_dpsgd(
         ValueError: a parameter or the database is refused.
     """
     shares = step_shares(rate, updates)
-    rows = row_values(database)
-    check_batch(rows.size, batch, None)
+    rows = row_values(databases, many)
+    check_batch(rows.shape[-1], batch, None)
     out = _draw_noise(size, rng, rate, sigma, updates, start)
+    if many:
+        for block in blocks(size, updates * max(batch, rows.shape[1])):
+            own = np.repeat(rows[block], updates, axis=0)
+            places, _ = draw_places(rows.shape[1], own.shape[0], rng, batch=batch)
+            out[block] += np.take_along_axis(own, places, axis=1).sum(axis=1).reshape(-1, updates) @ (shares / batch)
+        return out
     law = batch_sums(rows, batch)
     if law is None:
         for block in blocks(size, updates * batch):
@@ -65,34 +74,6 @@ def toy_dpsgd(
         # Independent draws are their numbers per location, which are multinomial, in random order.
         out += rng.permutation(np.repeat(where, rng.multinomial(size, weights)))
     return out
-
-
-def toy_dpsgd_each(
-    databases: NDArray[Any],
-    rng: np.random.Generator,
-    *,
-    batch: int = 5,
-    rate: float = 0.2,
-    sigma: float = 0.2,
-    updates: int = 10,
-    start: float = 0.0,
-) -> Array:
-    """Draw one output of `toy_dpsgd` on each database (size, rows), shape (size,)."""
-    shares = step_shares(rate, updates)
-    values = np.asarray(databases)
-    if values.ndim != 2:
-        raise refusal("databases", databases, "an array of numbers of shape (size, rows)")
-    rows: Array = row_values(values.ravel()).reshape(values.shape)
-    check_batch(rows.shape[1], batch, None)
-    out = _draw_noise(rows.shape[0], rng, rate, sigma, updates, start)
-    for block in blocks(rows.shape[0], updates * max(batch, rows.shape[1])):
-        own = np.repeat(rows[block], updates, axis=0)
-        places, _ = draw_places(rows.shape[1], own.shape[0], rng, batch=batch)
-        out[block] += np.take_along_axis(own, places, axis=1).sum(axis=1).reshape(-1, updates) @ (shares / batch)
-    return out
-
-
-toy_dpsgd.each = toy_dpsgd_each  # type: ignore[attr-defined]
 
 
 def step_shares(rate: float, updates: int) -> Array:
@@ -115,15 +96,15 @@ def noise_deviation(rate: float, sigma: float, updates: int) -> float:
     return positive("sigma", sigma) * float(np.linalg.norm(step_shares(rate, updates)))
 
 
-def row_values(database: NDArray[Any]) -> Array:
-    """Return the rows as float64 of shape (rows,).
+def row_values(databases: NDArray[Any], many: bool = False) -> Array:
+    """Return the rows as float64 of shape (rows,), of many databases (size, rows).
 
     Raises:
         ValueError: they are not finite numbers of that shape.
     """
-    values = np.asarray(database)
-    if values.ndim != 1 or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
-        raise refusal("database", database, "finite numbers of shape (rows,); rows with columns have no toy_dpsgd")
+    values = np.asarray(databases)
+    if values.ndim != 1 + many or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+        raise refusal("database", databases, "finite numbers of shape (rows,); rows with columns have no toy_dpsgd")
     return values.astype(np.float64)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
-from hpcdp._base.shared import while_inside
+from hpcdp._base.shared import while_wanted
 
 _OTHERS_WRITE = 0o022
 
@@ -15,5 +16,5 @@ def _mask() -> int:
     return before
 
 
-own_files = while_inside(_mask, os.umask)
+own_files = partial(while_wanted(_mask, lambda _: None, os.umask), None)
 """Make files and folders within that neither group nor others can write, whatever the umask; processes inherit it."""

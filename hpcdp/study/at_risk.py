@@ -13,7 +13,7 @@ from hpcdp.errors import StudyError
 from hpcdp.mechanisms.pair_draws import PairDraws, bind_population, bind_query
 from hpcdp.mechanisms.user_code import import_callable, source_digest
 from hpcdp.notions.at_risk import order_statistic
-from hpcdp.study.section import WHOLE, Key, Section, one_of_types
+from hpcdp.study.section import WHOLE, Key, Section, one_of_types, refuse_all_but_one
 
 _MOST = 10**9  # pairs: their sensitivities are sorted in memory
 _PAIRS_A_CHUNK = 50
@@ -45,9 +45,7 @@ class Population(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        given = [key for key in ("file", "call") if getattr(self, key) is not None]
-        if len(given) != 1:
-            raise ValueError(f"exactly one of file, call; given: {', '.join(given) or 'none'}")
+        refuse_all_but_one(self, "file", "call")
         if self.file is not None and self.parameters:
             raise ValueError(f"parameters: accepted with call; given with file: {', '.join(self.parameters)}")
         return self

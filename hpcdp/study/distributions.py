@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from hpcdp._base.raised import Blamed
 from hpcdp._check import without_contents
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import canonical_json, digest_bytes
+from hpcdp.mechanisms._callable import CallableMechanism
+from hpcdp.mechanisms._program import ProgramMechanism
+from hpcdp.mechanisms.pair_draws import PairDraws
 from hpcdp.mechanisms.user_code import import_callable, source_digest
 from hpcdp.study.file import Study
 from hpcdp.study.pairs import Distributional
@@ -33,16 +36,8 @@ _CELL_BYTES = 8
 _TRIAL_STREAM = 20240520
 
 
-class Draws(Protocol):
-    """What a mechanism offers here: outputs of one database, and of many at once where it can."""
-
-    def draw(self, database: NDArray[Any], size: int, rng: np.random.Generator) -> Any:
-        """`size` outputs of one database."""
-        ...
-
-    def draw_each(self, databases: Databases, rng: np.random.Generator) -> Any:
-        """One output of each database, or None when the mechanism has no way for many at once."""
-        ...
+Draws = CallableMechanism | ProgramMechanism | PairDraws
+"""What draws outputs of one database, and of many at once where it can."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,16 @@ from pydantic import BeforeValidator, Field, model_validator
 from hpcdp.losses import LOSSES, kind_of, validate_parameters
 from hpcdp.losses.counts import audit_etas
 from hpcdp.notions.orders import LARGEST_ORDER
-from hpcdp.study.section import DURATION, WHOLE, Key, Section, duration_seconds, grid_of, one_of_types
+from hpcdp.study.section import (
+    DURATION,
+    WHOLE,
+    Key,
+    Section,
+    duration_seconds,
+    grid_of,
+    one_of_types,
+    refuse_all_but_one,
+)
 
 _LOSS, _LOSS_OF_PARAMETERS = "auto", "knn"
 _TAPE = {"keep": "none", "train": 1 << 16}  # what tape = true means where nothing is said
@@ -77,9 +86,7 @@ class Target(Section):
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
-        given = [key for key in ("epsilon", "delta", "precision") if getattr(self, key) is not None]
-        if len(given) != 1:
-            raise ValueError(f"exactly one of epsilon, delta, precision; given: {', '.join(given) or 'none'}")
+        refuse_all_but_one(self, "epsilon", "delta", "precision")
         if self.precision is not None and (self.direction is not None or self.relative_error != 0.1):
             raise ValueError("precision: with most alone, without direction and relative_error; given: both")
         return self

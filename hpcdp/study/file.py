@@ -7,7 +7,7 @@ names the key, what was given and what is accepted.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -247,6 +247,15 @@ class Study(Section):
     def handed(self) -> dict[str, Any]:
         """What tasks need and stores do not have: a function and DataFrames that were given as objects."""
         return self.mechanism.handed | ({} if self.frames is None else {self.frames_key: self.frames[0]})
+
+    def named_paths(self) -> Iterator[tuple[str, str]]:
+        """What keys that may name code say, but for mechanism.call: the key, and a path or a name of hpcdp's own."""
+        for key in _NAMED:
+            found: list[Any] = [self]
+            for part in key.split("."):
+                values = [getattr(one, part, None) for one in found]
+                found = [one for value in values for one in (value if isinstance(value, list | tuple) else [value])]
+            yield from ((key, path) for path in found if isinstance(path, str))
 
     def without_objects(self) -> Study:
         """The same without the function that was given as an object, which goes to other processes by itself."""

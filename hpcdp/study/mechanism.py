@@ -121,12 +121,6 @@ def _intervals(value: Any) -> Any:
     return None if value is None else tuple(found)
 
 
-def _floor(value: Any) -> Any:
-    if value is not None and not (type(value) in (int, float) and 0.0 < value < 1.0):
-        raise ValueError(f"a number above 0 and below 1; given: {value!r}")
-    return value
-
-
 def _points(value: Any) -> Any:
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"a list of outputs; given: {value!r}")
@@ -159,11 +153,7 @@ class Pure(Section):
         one_of_types({"type": "array", "items": _INTERVAL, "minItems": 1}, NULL),
         Key("learned"),
     ] = None
-    floor: Annotated[
-        float | None,
-        BeforeValidator(_floor),
-        one_of_types({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, NULL),
-    ] = None
+    floor: Annotated[float, Field(gt=0, lt=1)] | None = None
     at: Annotated[
         tuple[Point, ...],
         BeforeValidator(_points),

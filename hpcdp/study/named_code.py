@@ -19,7 +19,6 @@ from hpcdp.store.root import latest_version
 from hpcdp.study.distributions import Distribution
 from hpcdp.study.file import Study
 from hpcdp.study.mechanism import FunctionCall, ProgramCall
-from hpcdp.study.pairs import GivenCall
 from hpcdp.study.stored import stored_study
 
 
@@ -114,14 +113,11 @@ def names_code(study: Study) -> bool:
 
 def _named(study: Study) -> Iterator[str]:
     """Every piece of code that a study names: its key, its name, and where it is."""
-    section, pairs, e = study.mechanism, study.pairs, study.estimate
+    section, e = study.mechanism, study.estimate
     call = section.call
-    if study.at_risk is not None:
-        yield f"at_risk.query = {_where(study.at_risk.query, study.folder)}"
-        if study.at_risk.population.call is not None:
-            yield f"at_risk.population.call = {_where(study.at_risk.population.call, study.folder)}"
-        return
-    if isinstance(call, ProgramCall):
+    if study.at_risk is not None:  # whose query is the call
+        pass
+    elif isinstance(call, ProgramCall):
         yield f"mechanism.call = {call.command}, in {study.folder}"
     elif isinstance(call, FunctionCall):
         yield f"mechanism.call = {call.function}, a function that was given as an object"
@@ -132,17 +128,11 @@ def _named(study: Study) -> Iterator[str]:
         yield f"mechanism.parameters.score = {_where(str(section.parameters.get('score')), study.folder)}"
     elif ":" in call:
         yield f"mechanism.call = {_where(call, study.folder)}"
-    if isinstance(pairs.given, GivenCall):
-        yield f"pairs.given.call = {_where(pairs.given.call, study.folder)}"
-    if pairs.relative is not None and pairs.relative.call is not None:
-        yield f"pairs.relative.call = {_where(pairs.relative.call, study.folder)}"
-    for distribution in pairs.distributional or ():
-        yield f"pairs.distributional.call = {_where(distribution.call, study.folder)}"
-    if section.impossible is not None:
-        yield f"mechanism.impossible = {_where(section.impossible, study.folder)}"
-    for name in dict.fromkeys((e.default_loss, named_code(e.default_loss, e.parameters))):
-        if name is not None and ":" in name:
-            yield f"estimate.loss = {_where(name, study.folder)}"
+    own = named_code(e.default_loss, e.parameters)
+    more = [("estimate.loss", own)] if own is not None and own != e.default_loss else []
+    for key, path in (*study.named_paths(), *more):
+        if ":" in path:
+            yield f"{key} = {_where(path, study.folder)}"
 
 
 def _where(path: str, folder: Path) -> str:

@@ -13,7 +13,7 @@ from hpcdp.errors import StudyError
 from hpcdp.keys import canonical_json
 from hpcdp.mechanisms.code_digest import digest_value
 from hpcdp.mechanisms.tabular import is_frame, row_codes
-from hpcdp.study.section import WHOLE, Key, Rows, Section
+from hpcdp.study.section import WHOLE, Key, Rows, Section, refuse_all_but_one
 
 _LISTED, _CALLED = "(list)", "(call)"  # messages leave out parts of a location in parentheses
 
@@ -107,9 +107,7 @@ class Relative(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        given = [key for key in ("databases", "file", "call") if getattr(self, key) is not None]
-        if len(given) != 1:
-            raise ValueError(f"exactly one of databases, file, call; given: {', '.join(given) or 'none'}")
+        refuse_all_but_one(self, "databases", "file", "call")
         if self.databases is not None and not self.databases:
             raise ValueError("databases: at least one database")
         if isinstance(self.rows, tuple) and (not self.rows or len(set(self.rows)) < len(self.rows)):
@@ -187,10 +185,7 @@ class Pairs(Section):
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
-        kinds = ("given", "relative", "distributional", "domain")
-        found = [key for key in kinds if getattr(self, key) is not None]
-        if len(found) != 1:
-            raise ValueError(f"exactly one of {', '.join(kinds)}; given: {', '.join(found) or 'none'}")
+        refuse_all_but_one(self, "given", "relative", "distributional", "domain")
         if self.given == []:
             raise ValueError("given: at least one pair")
         if self.distributional is not None and not self.distributional:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from hpcdp.study.trial_draws import Trial, try_out, unanswered
 from hpcdp.study.versions import load_problem, read_problem
 
 Note = Callable[[str], None]
+Found = tuple[Problem, Trial]
 
 
 def resolve(study: Study, note: Note = lambda _: None, threads: int = 1) -> tuple[Problem, Trial]:
@@ -44,8 +45,10 @@ def resolve(study: Study, note: Note = lambda _: None, threads: int = 1) -> tupl
         return _resolved(study, note, threads)
     if not study.mechanism.isolated:
         note("mechanism.isolated = false is ignored: the study's code always runs in processes of its own")
-    found = _in_child(study, note, _resolved_apart, study.without_objects(), threads)
-    return found.problem(study), found.trial
+    problem, trial = _in_child(study, note, _resolved_apart, study.without_objects(), threads)
+    for database in problem.databases:
+        database.setflags(write=False)
+    return (replace(problem, study=study) if problem.study.to_dict() == study.to_dict() else problem), trial
 
 
 def resolve_stored(
@@ -57,45 +60,17 @@ def resolve_stored(
         problem = load_problem(layout, version, allow_changed_code)
         return problem, _tried(problem.study, problem.sampler, problem.pairs, note, threads)
     where = layout.root.resolve(), version, allow_changed_code, threads
-    found = _in_child(problem.study, note, _stored_apart, *where)
-    sampler = Sampler.keys_only(problem.study, found.source)
-    return replace(problem, sampler=sampler, sources=found.sources), found.trial
+    found, trial = _in_child(problem.study, note, _stored_apart, *where)
+    return replace(problem, sampler=found.sampler, sources=found.sources), trial
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What a child process tells of a problem."""
-
-    study: Study
-    databases: Sequence[Database]
-    shapes: tuple[tuple[int, ...], ...]
-    source: str
-    sources: dict[str, str]
-    trial: Trial
-
-    @classmethod
-    def of(cls, problem: Problem, trial: Trial) -> _Found:
-        """As it is there."""
-        shapes = tuple(distribution.shape for distribution in problem.distributions)
-        sources = own_sources(problem.study, problem.distributions)
-        return cls(problem.study, problem.databases, shapes, problem.sampler.source, sources, trial)
-
-    def problem(self, given: Study) -> Problem:
-        """As it is here. given: the study that was sent."""
-        study = given if self.study.to_dict() == given.to_dict() else self.study
-        sampler, distributions = Sampler.keys_only(study, self.source), known_distributions(study, self.shapes)
-        for database in self.databases:
-            database.setflags(write=False)
-        return Problem(study, self.databases, sampler, self.trial.schema, distributions, sources=self.sources)
-
-
-def _in_child(study: Study, note: Note, function: Callable[..., _Found], *arguments: Any) -> _Found:
+def _in_child(study: Study, note: Note, function: Callable[..., Found], *arguments: Any) -> Found:
     """What a function finds in a process of its own, which ends with it; StudyError where it ends before."""
     parcel = Parcel.of(name_mechanism(study), study.handed) if study.handed else None
     call = (function, arguments) if parcel is None else (parcel.call, (function, *arguments))
     with NodeExecutor(1, patient(note)) as node:
         try:
-            found: _Found = node.submit_pickled(pickle.dumps((*call, {}))).result()
+            found: Found = node.submit_pickled(pickle.dumps((*call, {}))).result()
             return found
         except ProcessDied as died:
             if died.limit is not None:
@@ -108,14 +83,23 @@ def _named(study: Study) -> str:
     return f"{'at_risk.query' if study.at_risk is not None else 'mechanism.call'} {name_mechanism(study)}"
 
 
-def _resolved_apart(study: Study, threads: int) -> _Found:
-    return _Found.of(*_resolved(study, lambda text: tell(note=text), threads))
+def _resolved_apart(study: Study, threads: int) -> Found:
+    return _as_told(*_resolved(study, lambda text: tell(note=text), threads))
 
 
-def _stored_apart(root: Path, version: int, allow_changed_code: bool, threads: int) -> _Found:
+def _stored_apart(root: Path, version: int, allow_changed_code: bool, threads: int) -> Found:
     problem = load_problem(Layout(root), version, allow_changed_code)
-    trial = _tried(problem.study, problem.sampler, problem.pairs, lambda text: tell(note=text), threads)
-    return _Found.of(problem, trial)
+    return _as_told(
+        problem, _tried(problem.study, problem.sampler, problem.pairs, lambda text: tell(note=text), threads)
+    )
+
+
+def _as_told(problem: Problem, trial: Trial) -> Found:
+    """A problem as a child process tells it to its parent, where it cannot draw."""
+    study, shapes = problem.study, [distribution.shape for distribution in problem.distributions]
+    sampler, distributions = Sampler.keys_only(study, problem.sampler.source), known_distributions(study, shapes)
+    sources = own_sources(study, problem.distributions)
+    return Problem(study, problem.databases, sampler, trial.schema, distributions, sources=sources), trial
 
 
 def _resolved(study: Study, note: Note, threads: int) -> tuple[Problem, Trial]:

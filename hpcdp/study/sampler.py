@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,11 +31,11 @@ from hpcdp.mechanisms.tabular import Frames
 from hpcdp.mechanisms.user_code import import_callable, source_digest
 from hpcdp.study.at_risk import bind_pairs
 from hpcdp.study.databases import Input, frames_missing
-from hpcdp.study.distributions import Conditional
+from hpcdp.study.distributions import Conditional, Draws
 from hpcdp.study.file import Study
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
 
-Mechanism = CallableMechanism | ProgramMechanism | StoredSamples | PairDraws
+Mechanism = Draws | StoredSamples
 
 TRIAL_SIZE = 16
 """Outputs of a first trial, where that does not take long."""
@@ -66,14 +66,15 @@ class Sampler:
     @classmethod
     def of(cls, study: Study) -> Sampler:
         """Resolve the study's mechanism; StudyError says what is wrong with its name or parameters."""
-        section, parameters, e = study.mechanism, study.mechanism.parameters, study.estimate
+        section, parameters = study.mechanism, study.mechanism.parameters
         call = name_mechanism(study)
         mechanism: Mechanism
         if study.at_risk is not None:
             mechanism, source = bind_pairs(study.at_risk, study.folder)
         elif isinstance(section.call, ProgramCall):
-            mechanism = bind_program(section.call, parameters, study.folder)
-            source = program_digest(section.call, study.folder)
+            command, limits = section.call.command, (section.call.timeout, section.call.start_timeout)
+            mechanism = bind_program(command, *limits, parameters, study.folder)
+            source = program_digest(command, study.folder)
         elif isinstance(section.call, FunctionCall):
             mechanism, source = (
                 bind(given_function(section), parameters, call, section.reproducible),
@@ -99,13 +100,8 @@ class Sampler:
                 f'mechanism.call: a built-in ({", ".join(names)}), "package.module:callable" or '
                 f"{{ command = [...] }}; given: {call!r}{did_you_mean(call, names)}"
             )
-        chunk = min(e.chunk, max(e.train, e.test))
-        frames = _frames_of(study, mechanism)
-        stream = study.study.stream
-        reproducible, timeout = section.reproducible, section.timeout
-        return cls(
-            study.seed, call, parameters, mechanism, source, chunk, reproducible, stream, frames, timeout=timeout
-        )
+        made = cls._made(study, mechanism, source)
+        return replace(made, frames=_frames_of(study, mechanism), timeout=section.timeout)
 
     @property
     def named(self) -> str:
@@ -115,10 +111,14 @@ class Sampler:
     @classmethod
     def keys_only(cls, study: Study, source: str) -> Sampler:
         """A sampler that knows the keys of its laws but cannot draw: reading results needs no mechanism."""
-        mechanism, e = CallableMechanism(_refuse_to_draw, {}, True), study.estimate
-        call, parameters, chunk = name_mechanism(study), study.mechanism.parameters, min(e.chunk, max(e.train, e.test))
-        reproducible, stream = study.mechanism.reproducible, study.study.stream
-        return cls(study.seed, call, parameters, mechanism, source, chunk, reproducible, stream)
+        return cls._made(study, CallableMechanism(_refuse_to_draw, {}, True), source)
+
+    @classmethod
+    def _made(cls, study: Study, mechanism: Mechanism, source: str) -> Sampler:
+        e, section = study.estimate, study.mechanism
+        call, chunk = name_mechanism(study), min(e.chunk, max(e.train, e.test))
+        reproducible, stream = section.reproducible, study.study.stream
+        return cls(study.seed, call, section.parameters, mechanism, source, chunk, reproducible, stream)
 
     def key(self, database: Input) -> str:
         """Key of the law of the mechanism on this input."""
@@ -255,7 +255,7 @@ def name_mechanism(study: Study) -> str:
     call = study.mechanism.call
     if isinstance(call, FunctionCall):
         return f"function {call.function}"  # which no name of a built-in or a module can be
-    return name_program(call) if isinstance(call, ProgramCall) else call
+    return name_program(call.command) if isinstance(call, ProgramCall) else call
 
 
 def given_function(section: MechanismSection) -> Callable[..., Any]:

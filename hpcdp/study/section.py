@@ -80,6 +80,13 @@ def _said(section: type[Section]) -> dict[str, Key]:
     return {name: said[0] for name, said in found if said}
 
 
+def refuse_all_but_one(section: Section, *keys: str) -> None:
+    """ValueError unless exactly one of these keys is given."""
+    given = [key for key in keys if getattr(section, key) is not None]
+    if len(given) != 1:
+        raise ValueError(f"exactly one of {', '.join(keys)}; given: {', '.join(given) or 'none'}")
+
+
 def whole(value: Any) -> Any:
     """1e4 as 10000: TOML writes large integers as floats, and one without a fraction can mean nothing else."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -20,7 +20,6 @@ from programs import BARE, GREETING, SERVED, ZEROS, binder, draw, is_running, pi
 import hpcdp.serve
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.mechanisms._program import ProgramMechanism, bind_program, program_digest
-from hpcdp.study.mechanism import ProgramCall
 
 
 @pytest.fixture(name="bind")
@@ -221,10 +220,10 @@ def test_the_helper_runs_on_old_pythons_and_prints_itself() -> None:
 def test_the_executable_must_be_there(tmp_path: Path, command: list[str], words: str) -> None:
     served(tmp_path)
     with pytest.raises(StudyError, match=r"mechanism\.call\.command") as caught:
-        bind_program(ProgramCall(command=command), {}, tmp_path)
+        bind_program(command, 1.0, 1.0, {}, tmp_path)
     assert words in str(caught.value)
     with pytest.raises(StudyError, match=r"mechanism\.parameters: .*JSON"):
-        bind_program(ProgramCall(command=["sh"]), {"scale": float("inf")}, tmp_path)
+        bind_program(["sh"], 1.0, 1.0, {"scale": float("inf")}, tmp_path)
 
 
 def test_the_digest_covers_the_files_that_the_command_names(tmp_path: Path) -> None:
@@ -234,7 +233,7 @@ def test_the_digest_covers_the_files_that_the_command_names(tmp_path: Path) -> N
     commands = [["./tool", "data.bin", "--fast"], ["./python", "data.bin"], ["python3", str(tmp_path / "data.bin")]]
 
     def digests() -> list[str]:
-        return [program_digest(ProgramCall(command=command), tmp_path) for command in commands]
+        return [program_digest(command, tmp_path) for command in commands]
 
     first = digests()
     assert first == digests()
@@ -246,4 +245,4 @@ def test_the_digest_covers_the_files_that_the_command_names(tmp_path: Path) -> N
     assert not set(second) & set(digests())
     (tmp_path / "python").unlink()
     (tmp_path / "python").symlink_to("/bin/sh")
-    assert program_digest(ProgramCall(command=commands[1]), tmp_path) == digests()[1]
+    assert program_digest(commands[1], tmp_path) == digests()[1]

@@ -167,10 +167,7 @@ REFUSED = [
         )
         for given in ([[1.0, -1.0]], [], [-1.0, 1.0], "all", 3, {"a": 1}, [[0.0, math.inf]], [[True, False]])
     ),
-    *(
-        ({"floor": given}, {}, "pure.floor: a number above 0 and below 1")
-        for given in (0.0, -1, 1e9, math.nan, "x", True)
-    ),
+    *(({"floor": given}, {}, "pure.floor: ") for given in (0.0, -1, 1e9, math.nan, "x", True)),
     ({"test": "some"}, {}, "pure.test"),
     ({"at": [[0.0, 1.0]]}, {}, "pure.at: outputs of the mechanism (reals); given: (0.0, 1.0)"),
     ({"at": ["x"]}, {}, "pure.at: outputs of the mechanism (reals); given: 'x'"),

@@ -70,7 +70,7 @@ def binder(folder: Path) -> Iterator[Callable[..., ProgramMechanism]]:
         else:
             (folder / "program.py").write_text(text)
         program = ProgramCall(command=[sys.executable, "program.py"], **times)
-        made.append(bind_program(program, parameters or {}, folder))
+        made.append(bind_program(program.command, program.timeout, program.start_timeout, parameters or {}, folder))
         return made[-1]
 
     yield bind

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 import pytest
 from some_slow import some_slow
@@ -92,16 +90,6 @@ def make_precise(parameters, rows):
 def test_every_built_in_is_tested():
     assert {name for name in BUILTINS if hasattr(load_builtin(name), "each")} == set(EACH)
     assert set(BUILTINS) == set(EACH | WITHOUT_EACH)
-
-
-@pytest.mark.parametrize("name", [name for name in EACH if not hasattr(load_builtin(name), "law")])
-def test_each_takes_the_same_parameters(name):
-    function = load_builtin(name)
-    own, each = (
-        [p for p in inspect.signature(f).parameters.values() if p.kind is p.KEYWORD_ONLY]
-        for f in (function, function.each)
-    )
-    assert own == each
 
 
 @pytest.mark.parametrize(("name", "parameters", "database"), some_slow(CASES, lambda case: case[0] == "subsampled"))
