@@ -33,8 +33,7 @@ from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses.protocol import Loss, Side
 from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.notions._rounds import Check, Learner, Rules
-from hpcdp.notions.betting import Lines, Wealth, average, count_cells, lines_of, play
+from hpcdp.notions.betting import Check, Learner, Lines, Rules, Wealth, average, count_cells, lines_of, play
 from hpcdp.planning.costs import Costs
 from hpcdp.planning.sampling import DrawRounds
 from hpcdp.planning.task import Task

@@ -9,9 +9,11 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from hpcdp._base.kernels import kernel
+
+Floats = NDArray[np.float64]
 
 _jit: Any = kernel(error_model="numpy")
 
@@ -33,14 +35,14 @@ def _quantile(level: float) -> float:
 
 @_jit
 def _promise(
-    value: npt.NDArray[np.float64],
-    error: npt.NDArray[np.float64],
-    slope_error: npt.NDArray[np.float64],
-    inflation: npt.NDArray[np.float64],
-    best: npt.NDArray[np.float64],
+    value: Floats,
+    error: Floats,
+    slope_error: Floats,
+    inflation: Floats,
+    best: Floats,
     anchor: int,
     level: float,
-    out: npt.NDArray[np.float64],
+    out: Floats,
 ) -> None:
     """Share of δ at every cell that the set of one, bounded at this level, promises to certify."""
     if level <= 0.0:
@@ -56,13 +58,7 @@ def _promise(
 
 
 @_jit
-def _compare(
-    shares: npt.NDArray[np.float64],
-    inflation: npt.NDArray[np.float64],
-    train: npt.NDArray[np.float64],
-    k: int,
-    value: npt.NDArray[np.float64],
-) -> None:
+def _compare(shares: Floats, inflation: Floats, train: Floats, k: int, value: Floats) -> None:
     """What the sets of all cells promise of δ at cell k, into `value`, which holds what its own does.
 
     Outputs between two sets have L̂ between their ε. That tells how much one of them loses at k from how many outputs
@@ -89,13 +85,7 @@ def _compare(
 
 @_jit
 def _choose(
-    shares: npt.NDArray[np.float64],
-    tests: npt.NDArray[np.float64],
-    inflation: npt.NDArray[np.float64],
-    weight: npt.NDArray[np.float64],
-    total: float,
-    train: npt.NDArray[np.float64],
-    out: npt.NDArray[np.float64],
+    shares: Floats, tests: Floats, inflation: Floats, weight: Floats, total: float, train: Floats, out: Floats
 ) -> None:
     """Levels of one direction's cells into `out`, which sum to `total`; 0 of cells that are not chosen."""
     cells = inflation.size
@@ -176,13 +166,7 @@ def _choose(
 
 
 @_jit
-def place_levels(
-    level: npt.NDArray[np.float64],
-    shares: npt.NDArray[np.float64],
-    tests: npt.NDArray[np.float64],
-    inflation: npt.NDArray[np.float64],
-    train: npt.NDArray[np.float64],
-) -> npt.NDArray[np.float64]:
+def place_levels(level: Floats, shares: Floats, tests: Floats, inflation: Floats, train: Floats) -> Floats:
     """Levels (groups, cells) placed anew; each group keeps its sum. shares, tests: (groups, cells, 2), NaN where unknown.
 
     train: outputs that the shares are of, (groups, 2).

@@ -14,9 +14,11 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from hpcdp._base.kernels import kernel
+
+Floats = NDArray[np.float64]
 
 _jit: Any = kernel(error_model="numpy")
 
@@ -159,9 +161,7 @@ def upper_limit(k: float, n: float, level: float) -> tuple[float, float]:
 
 
 @_jit
-def upper_limits(
-    k: npt.NDArray[np.float64], n: npt.NDArray[np.float64], level: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+def upper_limits(k: Floats, n: Floats, level: Floats) -> Floats:
     """upper_limit of every element of equally long arrays: shape (size, 2), p and 1 - p."""
     limits = np.empty((k.size, 2))
     for i in range(k.size):

@@ -17,9 +17,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from hpcdp.notions._binomial_kernels import _ROUNDING, _jit, _log_ratio, _middle, _reach, log_pmf, lower_tail
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 # An outcome so little below the edge of the event counts as on it (absolute, and relative to the step).
 _TIE, _TIE_SHARE = 1e-9, 2e-15
@@ -45,21 +48,21 @@ class EventTable(NamedTuple):
     r: float
     beyond: float  # the largest u with a threshold that V can reach
     sparse: bool  # one step of U moves the threshold so far that blocks do not pay: there are none
-    u_low: npt.NDArray[np.float64]  # per node, and one more: smallest u of the block
-    u_mid: npt.NDArray[np.float64]  # per node: middle u, a whole number
-    u_square: npt.NDArray[np.float64]  # per node: (width^2 - 1) / 24
-    threshold: npt.NDArray[np.float64]  # per node: smallest v in the event at the middle u
-    excess: npt.NDArray[np.float64]  # per node: how far rounding up moved the threshold
-    u_log: npt.NDArray[np.float64]  # per node: log(width * pmf of U at the middle)
-    u_slope: npt.NDArray[np.float64]  # per node: slope of log pmf of U
-    below_log: npt.NDArray[np.float64]  # per node: log pmf of V just below the threshold
-    v_end: npt.NDArray[np.int64]  # per node: number of V blocks at or above the threshold
-    v_low: npt.NDArray[np.float64]  # per V block: lowest value
-    v_mid: npt.NDArray[np.float64]  # per V block: middle
-    v_log: npt.NDArray[np.float64]  # per V block: log(length * pmf at the middle)
-    v_slope: npt.NDArray[np.float64]  # per V block: slope of log pmf
-    v_square: npt.NDArray[np.float64]  # per V block: (length^2 - 1) / 24
-    v_bend: npt.NDArray[np.float64]  # per V block: v_square times the largest curvature of log pmf
+    u_low: Floats  # per node, and one more: smallest u of the block
+    u_mid: Floats  # per node: middle u, a whole number
+    u_square: Floats  # per node: (width^2 - 1) / 24
+    threshold: Floats  # per node: smallest v in the event at the middle u
+    excess: Floats  # per node: how far rounding up moved the threshold
+    u_log: Floats  # per node: log(width * pmf of U at the middle)
+    u_slope: Floats  # per node: slope of log pmf of U
+    below_log: Floats  # per node: log pmf of V just below the threshold
+    v_end: Ints  # per node: number of V blocks at or above the threshold
+    v_low: Floats  # per V block: lowest value
+    v_mid: Floats  # per V block: middle
+    v_log: Floats  # per V block: log(length * pmf at the middle)
+    v_slope: Floats  # per V block: slope of log pmf
+    v_square: Floats  # per V block: (length^2 - 1) / 24
+    v_bend: Floats  # per V block: v_square times the largest curvature of log pmf
 
 
 @_jit
@@ -236,7 +239,7 @@ def _tail_bounds(head: float, n: float, p: float, q: float) -> tuple[float, floa
 
 
 @_jit
-def _rank(ascending: npt.NDArray[np.float64], most: float) -> int:
+def _rank(ascending: Floats, most: float) -> int:
     """How many are at most so much; NumPy's searchsorted costs each start of a command a module of numba's with LAPACK."""
     low, high = 0, ascending.size
     while low < high:

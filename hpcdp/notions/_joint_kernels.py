@@ -11,10 +11,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from hpcdp.notions._binomial_kernels import _jit, _reach, lower_tail, upper_limit
 from hpcdp.notions._event_kernels import _SHARE, _TIE, _TIE_SHARE, EventTable, _edge, event_probability, tabulate
+
+Floats = NDArray[np.float64]
 
 # log of the share of the target probability that a cut-off region may hold (it is added back as mass).
 _CUT = math.log(1e-4)
@@ -209,7 +211,7 @@ def cell_table(
 @_jit
 def joint_lower_cell(
     x0: float, n0: float, x1: float, n1: float, c: float, b_range: tuple[float, float],
-    log_target: float, z: float, loss: float, floor: float,
+    log_target: float, z: float, loss: float, floor: float
 ) -> float:  # fmt: skip
     """Largest theta found at which sup P(T >= t) <= the target over b_range (so every smaller one is too).
 
@@ -304,17 +306,17 @@ def _is_settled(
 
 @_jit
 def joint_lower_cells(
-    x0: npt.NDArray[np.float64],
-    n0: npt.NDArray[np.float64],
-    x1: npt.NDArray[np.float64],
-    n1: npt.NDArray[np.float64],
-    c: npt.NDArray[np.float64],
-    side_level: npt.NDArray[np.float64],
-    target: npt.NDArray[np.float64],
-    z: npt.NDArray[np.float64],
+    x0: Floats,
+    n0: Floats,
+    x1: Floats,
+    n1: Floats,
+    c: Floats,
+    side_level: Floats,
+    target: Floats,
+    z: Floats,
     loss: float,
     floor: float,
-) -> npt.NDArray[np.float64]:
+) -> Floats:
     """joint_lower_cell for every cell of equally long arrays.
 
     side_level is the level of each end of the range of b, target that of the test, z its normal quantile.
@@ -335,7 +337,7 @@ def joint_lower_cells(
 @_jit
 def rejects_ratio(
     x0: float, n0: float, x1: float, n1: float, c: float, b_range: tuple[float, float], theta: float,
-    log_target: float, z: float, loss: float,
+    log_target: float, z: float, loss: float
 ) -> bool:  # fmt: skip
     """Whether the test of `joint_lower_cell` rejects a <= theta + c b; c at least 1."""
     if x0 < 1.0 or c > 100.0 * n1:

@@ -16,45 +16,199 @@ Dulce-Rubio, Ramdas and Ribero (2025) for (ε, δ); Kutta, Dunsche, Wei and Zika
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import exp, inf, log
-from typing import Any
+from math import ceil, exp, inf, log
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._check import integer, real, refusal
+from hpcdp._base.kernels import kernel
+from hpcdp._check import integer, non_negative, positive, real, refusal
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.notions._lines import Lines, Orientation, lines_from_delta, lines_of
-from hpcdp.notions._portfolio import grow_fastest, payoffs
-from hpcdp.notions._rounds import Check, Learner, Rules, blocks, practise
-
-__all__ = [
-    "Bet",
-    "Check",
-    "Learner",
-    "Lines",
-    "Orientation",
-    "Rules",
-    "Wealth",
-    "average",
-    "blocks",
-    "count_cells",
-    "is_refuted",
-    "largest_refuted",
-    "lines_from_delta",
-    "lines_of",
-    "place_bet",
-    "play",
-    "practise",
-    "settle",
-]
+from hpcdp.notions._lines import Lines as Lines
+from hpcdp.notions._lines import Orientation as Orientation
+from hpcdp.notions._lines import lines_from_delta as lines_from_delta
+from hpcdp.notions._lines import lines_of as lines_of
 
 Floats = NDArray[np.float64]
 
+_CASH = 0.45  # of each side at the start: near the claim's edge the best portfolio is mostly cash
+_FORGOTTEN = 1e-40  # less than this of an asset is none, before it gets so small that the processor slows down
 _ROUNDING = 1e-12  # payoffs are so much smaller, so that rounding leaves their mean at most 1
+
+
+class Portfolio(NamedTuple):
+    """Shares of the assets, which sum to 1. on_q, on_p: of the two kinds of cash. weights: (m − 1, S), of the others.
+
+    Outcomes are cells 0 … m − 1 in ascending order of L̂, so that a set R_j = {cells 0 … j} is where D' is more likely. Cash pays
+    2 on every output of one side and 0 on the other. The other assets belong to a set R_j and a line (η, δ) of the claim,
+    Q(R) <= δ + η P(R): with w = 2/(η + δ), each pays w on an output of D' in R_j, and w η on an output of D outside R_j. What
+    an asset pays on both sides together has a mean of at most 2 under the claim.
+    """
+
+    on_q: float
+    on_p: float
+    weights: Floats
+
+
+@kernel()
+def _grow(q, p, etas, deltas, iterations, tolerance, weights):  # type: ignore[no-untyped-def]
+    """Cover's update until the growth is within `tolerance` of the largest; fills weights, returns both kinds of cash."""
+    sets, lines = weights.shape
+    on_q = on_p = _CASH
+    weights[:] = (1.0 - 2.0 * _CASH) / max(1, sets * lines)
+    pays_q = 2.0 / (etas + deltas)
+    pays_p = pays_q * etas
+    a, b = np.empty(sets + 1), np.empty(sets + 1)
+    for _ in range(iterations):
+        total = 0.0
+        for i in range(sets, -1, -1):
+            if i < sets:
+                for s in range(lines):
+                    total += weights[i, s] * pays_q[s]
+            a[i] = 2.0 * on_q + total
+        total = 0.0
+        for i in range(sets + 1):
+            b[i] = 2.0 * on_p + total
+            if i < sets:
+                for s in range(lines):
+                    total += weights[i, s] * pays_p[s]
+        all_q = all_p = 0.0
+        for i in range(sets + 1):
+            all_q += q[i] / a[i]
+            all_p += p[i] / b[i]
+        largest = max(all_q, all_p)
+        on_q *= all_q
+        on_p *= all_p
+        inside, outside = 0.0, all_p
+        for i in range(sets):
+            inside += q[i] / a[i]
+            outside -= p[i] / b[i]
+            for s in range(lines):
+                rate = 0.5 * (pays_q[s] * inside + pays_p[s] * outside)
+                largest = max(largest, rate)
+                grown = weights[i, s] * rate
+                weights[i, s] = grown if grown > _FORGOTTEN else 0.0
+        if 2.0 * (largest - 1.0) <= tolerance:
+            break
+    return on_q, on_p
+
+
+def grow_fastest(
+    q: Floats, p: Floats, etas: Floats, deltas: Floats, iterations: int = 2000, tolerance: float = 1e-5
+) -> Portfolio:
+    """The portfolio with the largest mean log-payoff of one output of each side, when D' and D have cell probabilities q and p.
+
+    Cover (1984): each share is multiplied by the mean of its asset's payoff over the portfolio's, which never lowers the
+    growth. Growth is concave, so it is within 2 (largest multiplier − 1) of the largest; that ends it, or `iterations` do.
+
+    Args:
+        q, p: probabilities of the cells, all above 0, float64 (m,), m >= 1.
+        etas, deltas: lines of the claim, float64 (S,).
+        iterations: at most so many.
+        tolerance: nats an output of each side.
+    """
+    weights = np.empty((q.size - 1, etas.size))
+    on_q, on_p = _grow(q, p, etas, deltas, iterations, tolerance, weights)
+    total = on_q + on_p + weights.sum()
+    return Portfolio(on_q / total, on_p / total, weights / total)
+
+
+def payoffs(portfolio: Portfolio, etas: Floats, deltas: Floats) -> tuple[Floats, Floats]:
+    """What the portfolio pays on an output of D' and of D in each cell, float64 (m,) each."""
+    rate = 2.0 / (etas + deltas)
+    bought = portfolio.weights @ rate
+    spent = portfolio.weights @ (rate * etas)
+    on_q = 2.0 * portfolio.on_q + np.append(np.cumsum(bought[::-1])[::-1], 0.0)
+    on_p = 2.0 * portfolio.on_p + np.append(0.0, np.cumsum(spent))
+    return on_q, on_p
+
+
+Learner = Callable[[Outputs, Outputs], Callable[[Outputs], Floats]]
+"""Learns L̂ = log(p/q) from outputs of D and of D', and returns what scores others; such as `fit` and `score` of a loss."""
+
+Check = Callable[[Callable[[Outputs], Floats], Outputs, Floats], None]
+"""Raises where a score (first) does not judge a block of outputs of one side one by one, by the edges of a bet's cells."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How it is played. None of it may be changed after the first output was seen; the false-alarm rate holds for all.
+
+    Args:
+        first: so many outputs per database only teach, >= folds.
+        smallest, growth: a block has `growth` times the outputs seen before it, but at least `smallest`.
+        folds: parts in which the outputs seen before are held out from learning in turn, to practise on, >= 2.
+        practice: after so many held-out outputs per database no further part is held out.
+        cells: at most so many intervals of L̂, >= 2.
+        prior: outputs per database, spread evenly over the cells, that practice is mixed with, > 0.
+        cautions: the wealth starts split evenly among players, one for each number c > 0, who bet the share n/(n + c) of
+            theirs after n outputs of practice per database. Small ones win where the claim is far from true, large ones where it
+            is near.
+
+    Raises:
+        ValueError: a value out of its range.
+    """
+
+    first: int = 24
+    smallest: int = 10
+    growth: float = 0.15
+    folds: int = 8
+    practice: int = 4096
+    cells: int = 16
+    prior: float = 2.0
+    cautions: tuple[float, ...] = (20.0, 200.0)
+
+    def __post_init__(self) -> None:
+        for name, least in (("folds", 2), ("first", self.folds), ("smallest", 1), ("practice", 1), ("cells", 2)):
+            integer(name, getattr(self, name), least)
+        positive("prior", self.prior)
+        non_negative("growth", self.growth)
+        for caution in self.cautions:
+            positive("cautions", caution)
+        if not self.cautions:
+            raise refusal("cautions", self.cautions, "one or more numbers > 0")
+
+
+def blocks(past: int, drawn: int, rules: Rules) -> Iterator[tuple[int, int]]:
+    """Blocks (start, stop) of outputs past … drawn − 1 to bet on, one after the other; those before `start` teach.
+
+    They follow from the sizes alone. The first `rules.first` outputs of all are in no block.
+    """
+    start = max(past, rules.first)
+    while start < drawn:
+        stop = min(drawn, start + max(rules.smallest, int(rules.growth * start)))
+        yield start, stop
+        start = stop
+
+
+def practise(learn: Learner, p: Outputs, q: Outputs, rules: Rules) -> tuple[Floats, Floats]:
+    """Scores of outputs by learners that did not see them: what the next block's scores will be like.
+
+    Every `folds`-th output is held out, as often as it takes for `practice` outputs or for all.
+
+    Args:
+        learn: see `Learner`.
+        p, q: outputs of D and of D', as many, at least `folds`.
+
+    Returns:
+        L̂ of the outputs that were held out, of D and of D', float64 (n,) each.
+    """
+    size = p.shape[0]
+    if q.shape[0] != size or size < rules.folds:
+        raise refusal("outputs of D and of D'", (size, q.shape[0]), f"two equal numbers >= {rules.folds}")
+    parts = min(rules.folds, ceil(rules.folds * rules.practice / size))
+    place = np.arange(size) % rules.folds
+    found: tuple[list[Floats], list[Floats]] = ([], [])
+    for part in range(parts):
+        held = place == part
+        score = learn(p[~held], q[~held])
+        for scores, side in zip(found, (p, q), strict=True):
+            scores.append(score(side[held]))
+    return np.concatenate(found[0]), np.concatenate(found[1])
 
 
 @dataclass(frozen=True, eq=False)

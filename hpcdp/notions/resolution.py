@@ -1,6 +1,6 @@
 """What δ̂ can tell at all: which cells are resolved, and an upper limit for the learned set where not.
 
-`ascend` is **finite-sample** where its tests are; `learned_upper` and `largest_upper` are for the sets that were learned.
+`ascend` is **finite-sample** where its tests are; `largest_upper` is for the sets that were learned.
 Nothing bounds δ itself from above. `extrapolate` is **heuristic**.
 """
 
@@ -43,34 +43,30 @@ def ascend(epsilons: Floats, known: Bools, rejects: Callable[[Entries], Bools]) 
     return found
 
 
-def learned_upper(exceed: Ints, test: Ints, inflation: Floats, confidence: float) -> Floats:
-    """Upper limits of a − c·b of the sets that were learned, below 1. Finite-sample, one cell at a time.
+def largest_upper(exceed: Ints, test: Ints, inflation: Floats, confidence: float) -> Floats:
+    """The largest upper limit of a − c·b of the sets that were learned, at each inflation, shape (inflations,).
 
-    The upper limit of a at 9/10 of the level minus c times the lower one of b at the rest (Clopper and Pearson 1934): where
-    such limits are asked for counts are few, and the first one matters. **They say nothing of δ itself**: another set may
+    Of each set the upper limit of a at 9/10 of the level minus c times the lower one of b at the rest (Clopper and Pearson 1934):
+    where such limits are asked for counts are few, and the first one matters. **They say nothing of δ itself**: another set may
     hold more. No limit is below that of no output in n₀, about 3.1/n₀ at 0.95: nothing smaller can be seen.
+
+    Finite-sample, one inflation at a time: a limit of the largest a − c·b at the same confidence, without a union bound. It
+    misses only where the limit of the set that truly holds the most does. Which sets there are must not depend on the counts.
 
     Args:
         exceed, test: shape (cells, 2), the side that is not inflated first.
-        inflation: c = e^ε >= 1, shape (cells,).
+        inflation: c = e^ε >= 1, shape (inflations,).
         confidence: above 0 and below 1.
-    """
-    a, b, least = _sides(exceed, test, confidence)
-    return np.asarray(np.maximum(a - inflation * b, least))
-
-
-def largest_upper(exceed: Ints, test: Ints, inflation: Floats, confidence: float) -> Floats:
-    """The largest `learned_upper` of all sets at each inflation, shape (inflations,). Finite-sample, one inflation at a time.
-
-    A limit of the largest a − c·b at the same confidence, without a union bound: it misses only where the limit of the set
-    that truly holds the most does. Which sets there are must not depend on the counts.
     """
     some = [
         _distinct(np.column_stack([exceed[start : start + _AT_ONCE], test[start : start + _AT_ONCE]]))
         for start in range(0, len(exceed), _AT_ONCE)
     ]
     counts = _distinct(np.concatenate(some))  # of very many cells of few outputs most have the counts of another
-    a, b, least = _sides(counts[:, :2], counts[:, 2:], confidence)
+    x0, x1, n0, n1 = counts.T
+    level = 1.0 - confidence
+    first, second = _SHARE * level, (1.0 - _SHARE) * level
+    a, b, least = binomial_upper(x0, n0, first), binomial_lower(x1, n1, second), binomial_upper(0, n0, first)
     return np.array([np.maximum(a - c * b, least).max() for c in inflation])
 
 
@@ -78,14 +74,6 @@ def _distinct(rows: Ints) -> Ints:
     """Every row once."""
     rows = rows[np.lexsort(rows.T)]
     return rows[np.append(True, (rows[1:] != rows[:-1]).any(axis=1))]
-
-
-def _sides(exceed: Ints, test: Ints, confidence: float) -> tuple[Floats, Floats, Floats]:
-    """The upper limit of a, the lower one of b, and the upper one of no output."""
-    x0, x1, n0, n1 = exceed[:, 0], exceed[:, 1], test[:, 0], test[:, 1]
-    level = 1.0 - confidence
-    first, second = _SHARE * level, (1.0 - _SHARE) * level
-    return binomial_upper(x0, n0, first), binomial_lower(x1, n1, second), binomial_upper(0, n0, first)
 
 
 def extrapolate(epsilons: Floats, deltas: Floats, at: float) -> float:

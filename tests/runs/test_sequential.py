@@ -30,8 +30,7 @@ from journals import Record, records
 from hpcdp.keys import stream
 from hpcdp.losses import make_loss
 from hpcdp.losses.protocol import Side
-from hpcdp.notions._rounds import Rules
-from hpcdp.notions.betting import Wealth, is_refuted, lines_of, play
+from hpcdp.notions.betting import Rules, Wealth, is_refuted, lines_of, play
 from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
 from hpcdp.study.claims import parse_claim

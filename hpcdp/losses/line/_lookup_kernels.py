@@ -14,27 +14,6 @@ _BLOCK = 1024  # outputs whose cells are found before any of them is counted: th
 
 
 @kernel(inline="always")
-def _cell(x, origin, scale, cells):  # type: ignore[no-untyped-def]
-    position = (x - origin) * scale
-    if position >= cells:
-        return cells - 1
-    return int(position) if position > 0.0 else 0
-
-
-@kernel()
-def guide(starts, origin, scale, cells):  # type: ignore[no-untyped-def]
-    """First run that starts in each cell or later, shape (cells + 1,): an index into the sorted starts."""
-    first = np.zeros(cells + 1, np.int32)
-    for r in range(1, starts.size):
-        first[_cell(starts[r], origin, scale, cells) + 1] += 1
-    total = np.int32(1)
-    for c in range(cells + 1):
-        total += first[c]
-        first[c] = total
-    return first
-
-
-@kernel(inline="always")
 def _place(x, origin, scale, last):  # type: ignore[no-untyped-def]
     position = (x - origin) * scale
     position = position if position > 0.0 else 0.0
@@ -44,7 +23,7 @@ def _place(x, origin, scale, last):  # type: ignore[no-untyped-def]
 @kernel(inline="always")
 def _run(x, starts, first, origin, scale):  # type: ignore[no-untyped-def]
     """Index of the run that holds x, without a branch on the comparisons: outputs among near starts go either way."""
-    cell = _cell(x, origin, scale, first.size - 1)
+    cell = _place(x, origin, scale, float(first.size - 2))
     low = np.uint64(first[cell])
     left = np.uint64(first[cell + 1]) - low
     while left > 0:

@@ -34,7 +34,10 @@ def _grid(low: float, high: float, cells: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Finds the run of an output: a guide table over the middle of the starts, then a short binary search."""
+    """Finds the run of an output: a guide table over the middle of the starts, then a short binary search.
+
+    first: (cells + 1,) the first run that starts in each cell or later.
+    """
 
     starts: Floats
     first: NDArray[np.int32]
@@ -50,7 +53,12 @@ class Lookup:
         cells = int(min(_CELLS, max(1, 8 * (starts.size - 1))))
         width = high * 0.5 - low * 0.5
         scale = 0.5 * cells / width if width > 0 and np.isfinite(0.5 * cells / width) else 0.0
-        return cls(starts, kernels.guide(starts, low, scale, cells), low, scale)
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # as kernels place outputs; a place that is no number is the first
+            place = np.nan_to_num((starts[1:] - low) * scale, nan=0.0).clip(0.0, cells - 1.0).astype(np.int64)
+        first = np.append(0, np.cumsum(np.bincount(place, minlength=cells))) + 1
+        return cls(starts, first.astype(np.int32), low, scale)
 
     def runs(self, x: Floats) -> Ints:
         """Run of each x, shape (size,), int64."""

@@ -13,17 +13,18 @@ import pytest
 from benchmarks.betting import GAMMA, dpsgd, laplaces, learner, normals, samples_until_refuted
 from hpcdp.analytic import ApproximateDP, Discrete, GaussianShift, LaplaceShift
 from hpcdp.analytic.dpsgd import toy_dpsgd_pair
-from hpcdp.notions._portfolio import grow_fastest, payoffs
 from hpcdp.notions.betting import (
     Lines,
     Rules,
     Wealth,
     average,
     blocks,
+    grow_fastest,
     is_refuted,
     largest_refuted,
     lines_from_delta,
     lines_of,
+    payoffs,
     place_bet,
     play,
     practise,

@@ -13,12 +13,22 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from hpcdp.notions.bounds import joint_lower, joint_rejects, normal_upper
-from hpcdp.notions.resolution import ascend, extrapolate, largest_upper, learned_upper
+from hpcdp.notions.resolution import ascend, extrapolate, largest_upper
 from hpcdp.report.table import table
 from hpcdp.results.ways import derived
 from hpcdp.study.ways import WAYS
 
 # limits of the learned set
+
+
+def of_each(counts, tests, inflation, confidence):
+    """The limit of each set alone."""
+    return np.array(
+        [
+            largest_upper(x[None], n[None], np.array([inflation]), confidence)[0]
+            for x, n in zip(counts, tests, strict=True)
+        ]
+    )
 
 
 def test_the_largest_limit_is_that_of_any_cell():
@@ -27,7 +37,7 @@ def test_the_largest_limit_is_that_of_any_cell():
     counts = rng.integers(0, 4, (500, 2))  # most of them several times
     inflations = np.array([1.0, 1.6, 8.0])
     found = largest_upper(counts, tests, inflations, 0.95)
-    every = [learned_upper(counts, tests, np.full(500, c), 0.95).max() for c in inflations]
+    every = [of_each(counts, tests, c, 0.95).max() for c in inflations]
     np.testing.assert_array_equal(found, every)
 
 
@@ -36,8 +46,7 @@ def test_the_largest_limit_is_that_of_any_cell():
 def test_the_limit_holds_at_every_law(inflation, confidence):
     sizes = (13, 9)
     counts = np.stack([v.ravel() for v in np.meshgrid(*(np.arange(n + 1) for n in sizes), indexing="ij")], axis=1)
-    c = np.full(len(counts), inflation)
-    limits = learned_upper(counts, np.full((len(counts), 2), sizes), c, confidence)
+    limits = of_each(counts, np.full((len(counts), 2), sizes), inflation, confidence)
     plain = counts[:, 0] / sizes[0] - inflation * counts[:, 1] / sizes[1]
     worst, planted = 0.0, 0.0
     for a in np.concatenate([[1e-4, 0.01], np.linspace(0.04, 0.98, 36)]):
@@ -53,7 +62,7 @@ def test_the_limit_holds_at_every_law(inflation, confidence):
 def test_the_limit_of_no_count_is_three_over_n():
     n = np.array([[10**6, 10**6]])
     for counts in ((0, 0), (100, 5000)):  # a set that holds too much of the other side shows no more
-        found = learned_upper(np.array([counts]), n, np.array([math.e]), 0.95)[0]
+        found = largest_upper(np.array([counts]), n, np.array([math.e]), 0.95)[0]
         assert found == pytest.approx(-math.log(0.045) / 1e6, rel=1e-4)
 
 

@@ -15,7 +15,7 @@ from results import changed, measured
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from hpcdp.notions.resolution import largest_upper, learned_upper
+from hpcdp.notions.resolution import largest_upper
 from hpcdp.notions.spectrum import lower_bounds, make_cells, maximum
 from hpcdp.report import epsilon_at as levels
 from hpcdp.report.comparison import table as comparison_table
@@ -77,7 +77,7 @@ def test_the_limit_of_all_sets_covers_the_largest():
     for x0, x1 in zip(rng.binomial(N, A, 300), rng.binomial(N, B, 300), strict=True):
         x = np.array([[N, N], [x0, x1]])
         every += largest_upper(x, n, np.array([1.0]), 0.95)[0] < A - B
-        own += learned_upper(x[:1], n[:1], np.ones(1), 0.95)[0] < A - B
+        own += largest_upper(x[:1], n[:1], np.ones(1), 0.95)[0] < A - B
     assert every <= binom.ppf(1 - 1e-4, 300, 0.05)
     assert own == 300
 
