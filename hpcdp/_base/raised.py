@@ -39,7 +39,7 @@ class Blamed:
     No generator: of an error that is a RuntimeError and raised from a StopIteration, contextlib lets the StopIteration pass.
     """
 
-    def __init__(self, what: str, *passing: type[HpcdpError], failure: type[HpcdpError] = MechanismError) -> None:
+    def __init__(self, what: str, *passing: type[Exception], failure: type[HpcdpError] = MechanismError) -> None:
         self._what, self._passing, self._failure = what, passing, failure
 
     def __enter__(self) -> Self:

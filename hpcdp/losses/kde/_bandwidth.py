@@ -180,9 +180,13 @@ def bin_line(x: Floats, centre: float, spacing: float, pad: int, most: int) -> B
     2⁴⁸ spacings from the centre are left out.
     """
     per_unit = 1.0 / spacing
-    first, last, held = kernels.find_islands(x, centre, per_unit, 2.0 * pad + 1.0)
-    if not first.size:
+    places = np.floor((x - centre) * per_unit)
+    places = places[np.abs(places) <= kernels.FARTHEST]
+    if not places.size:
         return Bins(np.empty(0), np.empty(0))
+    ends = np.append(np.flatnonzero(np.diff(places) > 2.0 * pad + 1.0), places.size - 1)  # of runs whose kernels meet
+    held = np.diff(np.append(-1, ends))
+    first, last = places[ends - held + 1], places[ends]
     sizes = last - first + 2.0 * pad + 2.0
     order = np.argsort(-held, kind="stable")
     if sizes[order[0]] > most:

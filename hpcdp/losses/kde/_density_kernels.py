@@ -15,36 +15,11 @@ FARTHEST = 2.0**48
 
 
 @kernel()
-def find_islands(x, centre, per_unit, apart):  # type: ignore[no-untyped-def]
-    """Runs of sorted x whose bins floor((x − centre) · per_unit) are nowhere more than `apart` bins apart.
-
-    Returns first and last bin (float64, whole numbers) and the entries held, shape (islands,) each.
-    """
-    first, last, held = np.empty(16), np.empty(16), np.empty(16, np.int64)
-    islands = 0
-    for i in range(x.size):
-        bin_ = np.floor((x[i] - centre) * per_unit)
-        if not -FARTHEST <= bin_ <= FARTHEST:
-            continue
-        if islands and bin_ - last[islands - 1] <= apart:
-            last[islands - 1] = bin_
-            held[islands - 1] += 1
-            continue
-        if islands == first.size:
-            room = np.empty(islands)
-            first, last = np.concatenate((first, room)), np.concatenate((last, room))
-            held = np.concatenate((held, room.astype(np.int64)))
-        first[islands] = last[islands] = bin_
-        held[islands] = 1
-        islands += 1
-    return first[:islands].copy(), last[:islands].copy(), held[:islands].copy()
-
-
-@kernel()
 def bin_line(x, centre, per_unit, first, last, offsets, bins):  # type: ignore[no-untyped-def]
     """Add each sorted x to the bins left and right of it, in shares by distance (linear binning).
 
-    first, last: (islands,) from `find_islands`. offsets: index of an island's first bin in `bins`; −1: it is left out.
+    first, last: (islands,) their first and last bins, whole numbers. offsets: index of an island's first bin in `bins`; −1: it
+    is left out.
     """
     island = 0
     for i in range(x.size):

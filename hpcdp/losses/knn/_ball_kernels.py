@@ -299,26 +299,6 @@ def _tune(width, failed):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def _make_work(half, columns, width):  # type: ignore[no-untyped-def]
-    """Arrays that `_settle` works in, for a tree of `half` leaves of `width` points."""
-    size = half * width
-    return (
-        np.empty(half, np.int64), np.empty(128, np.int64), np.empty((2, columns, half)), np.empty(half), np.empty(half),
-        np.empty(width), np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64),
-    )  # fmt: skip
-
-
-@kernel()
-def _box_of(queries, places, first, last):  # type: ignore[no-untyped-def]
-    """The smallest box around the queries at these places, into first and last (d,)."""
-    first[:], last[:] = np.inf, -np.inf
-    for place in places:
-        for c in range(first.size):
-            x = queries[place, c]
-            first[c], last[c] = min(first[c], x), max(last[c], x)
-
-
-@kernel()
 def vote(tree, sample, stands, queries, leaf_of, order, need, metric, v0, v1):  # type: ignore[no-untyped-def]
     """Votes of both sides, into v0 and v1 (size,), in the closed ball of each query (size, d) that `order` names.
 
@@ -326,7 +306,11 @@ def vote(tree, sample, stands, queries, leaf_of, order, need, metric, v0, v1):  
     many (size,). leaf_of: the leaf of each query. need: how many points the ball holds at least, at most all.
     """
     half, columns, width = tree[0].shape
-    work = _make_work(half, columns, width)
+    size = half * width
+    work = (
+        np.empty(half, np.int64), np.empty(128, np.int64), np.empty((2, columns, half)), np.empty(half), np.empty(half),
+        np.empty(width), np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64),
+    )  # fmt: skip
     first, last = np.empty(columns), np.empty(columns)
     lately, radii, away = np.full((1, columns, _LATELY), np.inf), np.zeros(_LATELY), np.empty(_LATELY)
     sample_ranks = np.empty(stands.size)
@@ -334,7 +318,11 @@ def vote(tree, sample, stands, queries, leaf_of, order, need, metric, v0, v1):  
     start = 0
     while start < order.size:
         stop = _group_end(leaf_of, order, start)
-        _box_of(queries, order[start:stop], first, last)
+        first[:], last[:] = np.inf, -np.inf  # the smallest box around these queries
+        for place in order[start:stop]:
+            for c in range(columns):
+                x = queries[place, c]
+                first[c], last[c] = min(first[c], x), max(last[c], x)
         size, reach = 0, -1.0
         for t in range(start, stop):
             query = queries[order[t]]

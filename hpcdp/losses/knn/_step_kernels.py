@@ -75,16 +75,6 @@ def _code(v0, v1, k, n0, n1, thresholds, full, table):  # type: ignore[no-untype
     return np.int64(class_of(log_ratio(v0, v1, n0, n1), thresholds))
 
 
-@kernel()
-def vote_classes(k, n0, n1, thresholds):  # type: ignore[no-untyped-def]
-    """Classes of all votes of k and of k + 1 voters, shape (2, k + 2): what almost every event looks up."""
-    table = np.zeros((2, k + 2), np.int32)
-    for extra in range(2):
-        for v0 in range(k + extra + 1):
-            table[extra, v0] = class_of(log_ratio(v0, k + extra - v0, n0, n1), thresholds)
-    return table
-
-
 @kernel(inline="always")
 def _append(runs, starts, votes, codes, start, v0, v1, code):  # type: ignore[no-untyped-def]
     """Append a run unless its code is the last one's; of events of one float the last one stands. Returns the number."""

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
 Floats = NDArray[np.float64]
-
-
-class Calibration(Protocol):
-    """A map from scores, larger where D' is likelier, to log-odds of D'."""
-
-    def logits(self, scores: Floats) -> Floats:
-        """Log-odds of D' of scores (size,), shape (size,)."""
-        ...
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +45,10 @@ class Isotonic:
     def state(self) -> dict[str, NDArray[Any]]:
         """The points of the function."""
         return {"isotonic_score": self.score, "isotonic_chance": self.chance}
+
+
+Calibration = Platt | Isotonic
+"""A map from scores, larger where D' is likelier, to log-odds of D'."""
 
 
 def learn_calibration(method: str, scores: Floats, is_other: NDArray[np.bool_]) -> Calibration:

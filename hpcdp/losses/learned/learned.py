@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.raised import describe_raised, interruptions
+from hpcdp._base.raised import Blamed
 from hpcdp._base.threads import library_threads
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
 from hpcdp.losses.counts import PlainCounter
@@ -77,18 +77,21 @@ class LearnedModel:
         """A counter for sorted distinct thresholds, shape (T,)."""
         return LearnedCounter(self, thresholds)
 
-    def projection(self) -> LearnedScore:
+    def projection(self) -> LearnedModel:
         """What brings outputs to the line: L̂ itself.
 
         Raises:
             MechanismError: the classifier cannot be stored, so no other task could go on with it.
         """
-        state = self.state()
-        if state is None:
+        if self.classifier.state() is None:
             raise MechanismError(
                 "the classifier cannot be stored, which refining needs; accepted: one that can be pickled"
             )
-        return LearnedScore(self, state)
+        return self
+
+    def coordinate(self, outputs: Outputs) -> Floats:
+        """L̂ of each output of shape (size, d), shape (size,), natural log, finite."""
+        return np.nan_to_num(self.score(outputs), posinf=_FAR, neginf=-_FAR)
 
     def state(self) -> dict[str, NDArray[Any]] | None:
         """The arrays by name; None where the classifier cannot be stored."""
@@ -97,22 +100,6 @@ class LearnedModel:
             return None
         calibration = self.calibration.state() if self.calibration is not None else {}
         return own | calibration | {"offset": np.array(self.offset)}
-
-
-@dataclass(frozen=True, eq=False)
-class LearnedScore:
-    """The place of an output on the line, by a model; arrays: the model's."""
-
-    model: LearnedModel
-    arrays: dict[str, NDArray[Any]]
-
-    def coordinate(self, outputs: Outputs) -> Floats:
-        """L̂ of each output of shape (size, d), shape (size,), natural log, finite."""
-        return np.nan_to_num(self.model.score(outputs), posinf=_FAR, neginf=-_FAR)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The model's arrays."""
-        return self.arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,16 +142,8 @@ class Learned:
             raise MechanismError(
                 f"learned needs at least {FEWEST_LEARNED} training outputs per database; there are {p.size} and {q.size}"
             )
-        try:
-            with library_threads(1):
-                return self._fit(p, q)
-        except (HpcdpError, MemoryError):
-            raise
-        except interruptions():
-            raise
-        except BaseException as error:  # whatever a class of someone else raises
-            name = self.parameters.classifier
-            raise MechanismError(f"the classifier {name} failed to learn: {describe_raised(error)}") from error
+        with Blamed(f"the classifier {self.parameters.classifier}: fit", HpcdpError, MemoryError), library_threads(1):
+            return self._fit(p, q)
 
     def _fit(self, p: Side, q: Side) -> LearnedModel:
         given = self.parameters
@@ -190,9 +169,9 @@ class Learned:
         """
         return LearnedCounter(self._restore(state), thresholds)
 
-    def restore_projection(self, state: Mapping[str, NDArray[Any]]) -> LearnedScore:
+    def restore_projection(self, state: Mapping[str, NDArray[Any]]) -> LearnedModel:
         """The projection whose `state` this is; raises as `restore` does."""
-        return LearnedScore(self._restore(state), dict(state))
+        return self._restore(state)
 
     def _restore(self, state: Mapping[str, NDArray[Any]]) -> LearnedModel:
         name = self.parameters.classifier
@@ -234,15 +213,9 @@ def _score_batches(classifier: Classifier, batches: Batches) -> tuple[Floats, ND
 
 
 def _scores(classifier: Classifier, calibration: Calibration | None, rows: Floats) -> Floats:
-    try:
+    with Blamed("the classifier: its scores", HpcdpError, MemoryError):
         scores = classifier.logits(rows)
         return scores if calibration is None else calibration.logits(scores)
-    except (HpcdpError, MemoryError):
-        raise
-    except interruptions():
-        raise
-    except BaseException as error:  # whatever a class of someone else raises
-        raise MechanismError(f"the classifier failed to score: {describe_raised(error)}") from error
 
 
 def _at_once(parameters: LearnedParameters) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,77 +67,50 @@ class Lookup:
         return out
 
 
-@dataclass(frozen=True)
-class ClassTable:
-    """Counts outputs by class: most cells are of one class, which one look tells. For up to 65,534 classes."""
+Count = Callable[[Floats], tuple[Ints, int]]
+"""Gives the histogram of x (size,) over the classes, int64, and how many of them took more than a look."""
 
-    lookup: Lookup
-    codes: NDArray[np.int32]
-    table: NDArray[Any]
-    origin: float
-    scale: float
-    classes: int
 
-    @classmethod
-    def over(
-        cls, lookup: Lookup, codes: NDArray[np.int32], classes: int, low: float, high: float, cells: int
-    ) -> ClassTable:
-        """The table of a step function with codes (runs,) below classes, for outputs that mostly lie in [low, high]."""
-        dtype = np.dtype(np.uint8 if classes <= np.iinfo(np.uint8).max else np.uint16)
-        table = np.empty(cells, dtype)
-        origin, scale = _grid(low, high, cells)
-        kernels.fill_classes(lookup.starts, codes.astype(dtype), origin, scale, dtype.type(classes), table)
-        return cls(lookup, codes, table, origin, scale, classes)
+def by_class(lookup: Lookup, codes: NDArray[np.int32], classes: int, low: float, high: float, cells: int) -> Count:
+    """Counts outputs by class: most cells are of one class, which one look tells. For up to 65,534 classes.
 
-    def count(self, x: Floats) -> tuple[Ints, int]:
-        """Histogram of x (size,) over the classes, int64, and how many took more than a look."""
-        found = self.lookup
-        lanes = _LANES if self.classes <= _LANED_CLASSES else 1
-        histograms = np.zeros((lanes, self.classes + 1), np.int64)
-        split = self.table.dtype.type(self.classes)
+    Of a step function with codes (runs,) below classes, for outputs that mostly lie in [low, high].
+    """
+    dtype = np.dtype(np.uint8 if classes <= np.iinfo(np.uint8).max else np.uint16)
+    table, (origin, scale) = np.empty(cells, dtype), _grid(low, high, cells)
+    split, lanes = dtype.type(classes), _LANES if classes <= _LANED_CLASSES else 1
+    kernels.fill_classes(lookup.starts, codes.astype(dtype), origin, scale, split, table)
+
+    def count(x: Floats) -> tuple[Ints, int]:
+        histograms = np.zeros((lanes, classes + 1), np.int64)
         kernels.count_classes(
-            x, self.table, self.origin, self.scale, split,
-            found.starts, self.codes, found.first, found.origin, found.scale, histograms,
-        )  # fmt: skip
+            x, table, origin, scale, split, lookup.starts, codes, lookup.first, lookup.origin, lookup.scale, histograms
+        )
         counts = histograms.sum(axis=0)
         return counts[:-1], int(counts[-1])
 
+    return count
 
-@dataclass(frozen=True)
-class RunTable:
-    """Counts outputs by run, then runs by class: a cell tells the run up to two comparisons. For very many classes."""
 
-    lookup: Lookup
-    codes: NDArray[np.int32]
-    table: NDArray[Any]
-    following: Floats
-    origin: float
-    scale: float
-    classes: int
+def by_run(lookup: Lookup, codes: NDArray[np.int32], classes: int, low: float, high: float, cells: int) -> Count:
+    """Counts outputs by run, then runs by class: a cell tells the run up to two comparisons. For very many classes.
 
-    @classmethod
-    def over(
-        cls, lookup: Lookup, codes: NDArray[np.int32], classes: int, low: float, high: float, cells: int
-    ) -> RunTable:
-        """The table of a step function with codes (runs,) below classes, for outputs that mostly lie in [low, high]."""
-        runs = lookup.starts.size
-        dtype = np.dtype(np.uint16 if runs <= np.iinfo(np.uint16).max else np.uint32)
-        table = np.empty(cells, dtype)
-        origin, scale = _grid(low, high, cells)
-        kernels.fill_runs(lookup.starts, origin, scale, dtype.type(runs), table)
-        following = np.append(lookup.starts[1:], [np.nan] * 3)
-        return cls(lookup, codes, table, following, origin, scale, classes)
+    Arguments: as of `by_class`. Fewer than 2³² outputs are counted at a time.
+    """
+    runs = lookup.starts.size
+    dtype = np.dtype(np.uint16 if runs <= np.iinfo(np.uint16).max else np.uint32)
+    table, (origin, scale) = np.empty(cells, dtype), _grid(low, high, cells)
+    many, following = dtype.type(runs), np.append(lookup.starts[1:], [np.nan] * 3)
+    kernels.fill_runs(lookup.starts, origin, scale, many, table)
 
-    def count(self, x: Floats) -> tuple[Ints, int]:
-        """Histogram of x (size,), fewer than 2³² outputs, over the classes, int64, and how many took more than a look."""
-        found = self.lookup
-        counts = np.zeros(found.starts.size + 1, np.uint32)  # half of what 64 bits take of the cache
-        many = self.table.dtype.type(found.starts.size)
+    def count(x: Floats) -> tuple[Ints, int]:
+        counts = np.zeros(runs + 1, np.uint32)  # half of what 64 bits take of the cache
         kernels.count_each_run(
-            x, self.table, self.origin, self.scale, many, self.following,
-            found.starts, found.first, found.origin, found.scale, counts,
-        )  # fmt: skip
-        return np.bincount(self.codes, counts[:-1], self.classes).astype(np.int64), int(counts[-1])
+            x, table, origin, scale, many, following, lookup.starts, lookup.first, lookup.origin, lookup.scale, counts
+        )
+        return np.bincount(codes, counts[:-1], classes).astype(np.int64), int(counts[-1])
+
+    return count
 
 
 @dataclass
@@ -147,7 +120,7 @@ class Tables:
     lookup: Lookup
     codes: NDArray[np.int32]
     classes: int
-    made: tuple[ClassTable | RunTable, float] | None = None  # and the share of outputs that took more than a look
+    made: tuple[Count, float] | None = None  # and the share of outputs that took more than a look
     seen: int = 0
 
     def pay(self, size: int) -> bool:
@@ -159,16 +132,16 @@ class Tables:
     def count(self, x: Floats) -> Ints:
         """Histogram of x (size,) over the classes, int64."""
         made = self.made or self._make(x)
-        counts, late = made[0].count(x)
+        counts, late = made[0](x)
         lies_elsewhere = late > x.size * max(0.125, 2.0 * made[1])
         self.made = None if lies_elsewhere else made
         return counts
 
-    def _make(self, x: Floats) -> tuple[ClassTable | RunTable, float]:
+    def _make(self, x: Floats) -> tuple[Count, float]:
         """The smallest table that serves a sample of x well, else the one that serves it best."""
         starts, sample = self.lookup.starts, np.sort(x[:: max(1, x.size // _SEEN)])
-        kind, each = (ClassTable, 64) if self.classes <= _MANY_CLASSES else (RunTable, 1)
-        found: list[tuple[ClassTable | RunTable, float]] = []
+        kind, each = (by_class, 64) if self.classes <= _MANY_CLASSES else (by_run, 1)
+        found: list[tuple[Count, float]] = []
         for share in _BEYOND:
             cut = int(share * sample.size)
             first, last = starts[[min(1, starts.size - 1), -1]]  # beyond them is one run at either end
@@ -176,8 +149,8 @@ class Tables:
             inside = int(np.searchsorted(starts, high, "right") - np.searchsorted(starts, low))
             cells = 1 << (min(max(each * inside, _SMALLEST), _LARGEST) - 1).bit_length()
             while cells <= _LARGEST:
-                table = kind.over(self.lookup, self.codes, self.classes, low, high, cells)
-                found.append((table, table.count(sample)[1] / sample.size))
+                table = kind(self.lookup, self.codes, self.classes, low, high, cells)
+                found.append((table, table(sample)[1] / sample.size))
                 if found[-1][1] < 2 * share + _LATE:
                     return found[-1]
                 cells *= 2
