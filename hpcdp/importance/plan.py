@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -99,15 +100,8 @@ class Choice:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Choice:
         """The choice that `to_dict` came from."""
-
-        def rows(name: str) -> Any:
-            return tuple(tuple(row) for row in data[name])
-
         bets = tuple(Bets(**{key: tuple(value) for key, value in one.items()}) for one in data["bets"])
-        plain = {key: data[key] for key in ("by_rows", "flat", "looked", "draws", "gain", "declared", "state")}
-        pairs = {key: tuple(data[key]) for key in ("leftover", "needed")}
-        pairs["unexplained"] = tuple(tuple(map(tuple, one)) for one in data.get("unexplained", ((), ())))
-        return cls(**plain, **pairs, bets=bets, **{key: rows(key) for key in ("levels", "delta", "error")})  # type: ignore[arg-type]
+        return cls(**{key: _tuples(value) for key, value in data.items()} | {"bets": bets})
 
     @property
     def bounded(self) -> list[int]:
@@ -131,6 +125,11 @@ class Choice:
     def total(self, part: str, side: int) -> int:
         """Draws of a law in a part: of D (side 0), or D′."""
         return self.draws if part == "tape" else self.leftover[1 - side]
+
+
+def _tuples(value: Any) -> Any:
+    """Lists as tuples, at all depths."""
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)
@@ -199,33 +198,49 @@ def known_choice(problem: Problem, index: Index, number: int) -> Choice | None:
     return None if found is None else Choice.from_dict(found)
 
 
-def spans_of(problem: Problem, index: Index, number: int, choice: Choice, part: str, side: int) -> list[TapeSpan]:
-    """Disjoint spans of a law's chunks in a part that records hold."""
-    known = index.tapes.get((choice.key(problem.tape_keys[number]), part, side), [])
-    return disjoint(known, stage_of(problem, choice, part, side))
+@dataclass(frozen=True)
+class Part:
+    """Chunks of one distribution in a test: from proposals ("tape"), or plain ones ("leftover"). spans: that records hold."""
+
+    name: str
+    side: int
+    stage: Stage
+    spans: list[TapeSpan]
+
+    @property
+    def missing(self) -> list[range]:
+        """Chunks that no record holds."""
+        return gaps(self.spans, self.stage)
+
+    @property
+    def found(self) -> list[dict[str, Any]]:
+        """What records say, by chunk, of plain ones by span."""
+        return [chunk for span in self.spans for chunk in span.found]
 
 
-def _missing(problem: Problem, index: Index, number: int, choice: Choice) -> list[tuple[str, int, list[range]]]:
-    found = []
-    for part in PARTS:
-        for side in (0, 1):
-            stage = stage_of(problem, choice, part, side)
-            if stage.total:
-                found.append((part, side, gaps(spans_of(problem, index, number, choice, part, side), stage)))
+def parts_of(problem: Problem, index: Index, number: int, choice: Choice) -> list[Part]:
+    """The parts of a pair's test that have any draws."""
+    key, found = choice.key(problem.tape_keys[number]), []
+    for name, side in product(PARTS, (0, 1)):
+        stage = stage_of(problem, choice, name, side)
+        if stage.total:
+            found.append(Part(name, side, stage, disjoint(index.tapes.get((key, name, side), []), stage)))
     return found
 
 
-def tested_pairs(problem: Problem, index: Index) -> list[int] | None:
-    """The pairs that get test draws, of equal ones the first; None while some pair is not learned.
+def tested_pairs(problem: Problem, index: Index) -> dict[int, Choice] | None:
+    """The pairs that get test draws, of equal ones the first, and their choices; None while some pair is not learned.
 
     Training alone decides: all those that may hold the largest δ̂ at some ε, by three standard errors of both, in a direction
     that has bounds of its own (heuristic).
     """
-    numbers = list(first_of(problem.tape_keys).values())
-    choices = {number: known_choice(problem, index, number) for number in numbers}
-    if any(choice is None for choice in choices.values()):
-        return None
-    sets = [(n, c.delta[d], c.error[d]) for n, c in choices.items() if c is not None for d in c.bounded]
+    choices = dict[int, Choice]()
+    for number in first_of(problem.tape_keys).values():
+        choice = known_choice(problem, index, number)
+        if choice is None:
+            return None
+        choices[number] = choice
+    sets = [(n, c.delta[d], c.error[d]) for n, c in choices.items() for d in c.bounded]
     wanted = _columns(problem)
     least = [max((delta[j] - _APART * error[j] for _, delta, error in sets), default=-math.inf) for j in wanted]
     kept = {
@@ -233,7 +248,7 @@ def tested_pairs(problem: Problem, index: Index) -> list[int] | None:
         for n, delta, error in sets
         if any(delta[j] + _APART * error[j] >= low for j, low in zip(wanted, least, strict=True))
     }
-    return [number for number in numbers if number in kept]
+    return {number: choice for number, choice in choices.items() if number in kept}
 
 
 def _columns(problem: Problem) -> list[int]:
@@ -258,31 +273,26 @@ def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Ta
             Task(f"level-{len(found)}", LearnTape(tuple(some)), (), len(some), learn * len(some), learn * len(some))
         )
     left = []
-    for number in (tested_pairs(problem, index) or []) if not unlearned else []:
-        choice = known_choice(problem, index, number)
-        assert choice is not None
+    for number, choice in (tested_pairs(problem, index) or {}).items():
         chunk = costs.drawing(choice.chunk, 1 if choice.by_rows else choice.chunk)
-        for part, side, missing in _missing(problem, index, number, choice):
-            each = chunk * (WEIGHING if part == "tape" else PLAIN)
-            left.append((number, choice, part, side, missing, each))
-    target = task_seconds(sum(each * sum(map(len, missing)) for *_, missing, each in left), workers)
-    for number, choice, part, side, missing, each in left:
+        for part in parts_of(problem, index, number, choice):
+            left.append((number, choice, part, chunk * (WEIGHING if part.name == "tape" else PLAIN)))
+    target = task_seconds(sum(each * sum(map(len, part.missing)) for *_, part, each in left), workers)
+    for number, choice, part, each in left:
         span = max(1, int(target / max(1e-9, each)))
-        stage = stage_of(problem, choice, part, side)
-        for start, stop in cut(stage, [(gap.start, gap.stop) for gap in missing], span):
+        for start, stop in cut(part.stage, [(gap.start, gap.stop) for gap in part.missing], span):
             seconds = each * (stop - start)
-            work = DrawTape(number, part, side, start, stop, choice.key(problem.tape_keys[number]), choice)
-            found.append(Task(f"{part}-{len(found)}", work, (), stop - start, seconds, seconds))
+            work = DrawTape(number, part.name, part.side, start, stop, choice.key(problem.tape_keys[number]), choice)
+            found.append(Task(f"{part.name}-{len(found)}", work, (), stop - start, seconds, seconds))
     return found
 
 
 def is_done(problem: Problem, index: Index) -> bool:
     """Whether all pairs are learned, and all that is to be tested was."""
-    numbers = tested_pairs(problem, index)
-    if numbers is None:
-        return False
-    choices = ((number, known_choice(problem, index, number)) for number in numbers)
-    return all(c is not None and not any(missing for *_, missing in _missing(problem, index, n, c)) for n, c in choices)
+    tested = tested_pairs(problem, index)
+    return tested is not None and not any(
+        part.missing for number, choice in tested.items() for part in parts_of(problem, index, number, choice)
+    )
 
 
 def progress(problem: Problem, index: Index) -> list[Progress]:
@@ -290,17 +300,12 @@ def progress(problem: Problem, index: Index) -> list[Progress]:
     numbers = list(first_of(problem.tape_keys).values())
     learned = sum(known_choice(problem, index, number) is not None for number in numbers)
     lines = [Progress("learn levels", learned, len(numbers), "pairs")]
-    tested = tested_pairs(problem, index) or []
-    for part, words in zip(PARTS, ("draw from proposals", "draw the leftover"), strict=True):
-        done = total = 0
-        for number in tested:
-            choice = known_choice(problem, index, number)
-            assert choice is not None
-            for name, side, missing in _missing(problem, index, number, choice):
-                if name == part:
-                    chunks = stage_of(problem, choice, part, side).chunks
-                    done, total = done + chunks - sum(map(len, missing)), total + chunks
-        lines.append(Progress(words, done, total, "chunks"))
+    tested = tested_pairs(problem, index) or {}
+    parts = [part for number, choice in tested.items() for part in parts_of(problem, index, number, choice)]
+    for name, words in zip(PARTS, ("draw from proposals", "draw the leftover"), strict=True):
+        total = sum(part.stage.chunks for part in parts if part.name == name)
+        left = sum(len(gap) for part in parts if part.name == name for gap in part.missing)
+        lines.append(Progress(words, total - left, total, "chunks"))
     return lines
 
 
@@ -364,31 +369,26 @@ def describe(problem: Problem, index: Index, costs: Costs, workers: int) -> Word
     )
     if tested is None:
         return lines + _before(problem, costs, workers, len(numbers))
-    words = f"learned of {_many(len(numbers))}; {_many(len(tested))} tested{_raced(numbers, tested)}"
-    lines.append(("levels", words))
+    out = len(numbers) - len(tested)
+    raced = f", {out:,} left out by training (heuristic)" if out else ""
+    lines.append(("levels", f"learned of {_many(len(numbers))}; {_many(len(tested))} tested{raced}"))
     return lines + chosen_words(problem, index, lambda draws, calls: f", {_time(draws, calls, costs, workers)}")
 
 
-def chosen_words(problem: Problem, index: Index, time: Callable[[int, int], str] | None = None) -> Words:
-    """What levels chose of the pairs that are tested; nothing before all are learned.
+def chosen_words(problem: Problem, index: Index, time: Callable[[int, int], str] = lambda *_: "") -> Words:
+    """What stages that learn chose of the pairs that are tested; nothing before all are learned.
 
-    time: how long plain draws in so many calls take, in words; None: not told.
+    time: how long plain draws in so many calls take, in words.
     """
-    tested = tested_pairs(problem, index) or []
-    lines: Words = []
-    for number in tested[:_SHOWN]:
-        choice = known_choice(problem, index, number)
-        assert choice is not None
-        lines += _chosen(problem, number, choice, time)
-    if len(tested) > _SHOWN:
-        lines.append(("", f"… and {_many(len(tested) - _SHOWN)} more"))
-    return lines
+    tested = tested_pairs(problem, index) or {}
+    lines = [line for number, choice in [*tested.items()][:_SHOWN] for line in _chosen(problem, number, choice, time)]
+    return lines + ([("", f"… and {_many(len(tested) - _SHOWN)} more")] if len(tested) > _SHOWN else [])
 
 
 def known_draws(problem: Problem, index: Index) -> int:
-    """Draws that levels have chosen, of all pairs that are tested; 0 before all are learned."""
-    choices = [known_choice(problem, index, number) for number in tested_pairs(problem, index) or []]
-    return sum(choice.total(part, side) for choice in choices if choice for part in PARTS for side in (0, 1))
+    """Draws that training has chosen, of all pairs that are tested; 0 before all are learned."""
+    tested = tested_pairs(problem, index) or {}
+    return sum(choice.total(part, side) for choice in tested.values() for part in PARTS for side in (0, 1))
 
 
 def how_to_ask(e: Estimate, needed: float) -> str:
@@ -404,11 +404,6 @@ def how_to_ask(e: Estimate, needed: float) -> str:
 
 def _many(pairs: int) -> str:
     return f"{pairs:,} pair" if pairs == 1 else f"{pairs:,} pairs"
-
-
-def _raced(numbers: list[int], tested: list[int]) -> str:
-    out = len(numbers) - len(tested)
-    return f", {out:,} left out by training (heuristic)" if out else ""
 
 
 def _before(problem: Problem, costs: Costs, workers: int, pairs: int) -> Words:
@@ -496,37 +491,35 @@ def _time(draws: int, calls: int, costs: Costs, workers: int) -> str:
     return f"{duration((costs.drawing(draws, calls) + _LOOKED_UP * draws) / workers)} {_where(workers)}"
 
 
-def _chosen(problem: Problem, number: int, choice: Choice, time: Callable[[int, int], str] | None) -> Words:
+def _chosen(problem: Problem, number: int, choice: Choice, time: Callable[[int, int], str]) -> Words:
     """Of a learned pair: how many draws there are, and what a certificate would take."""
-    e = problem.study.estimate
     how = "by rows" if choice.by_rows else "one output a call"
-    gain = (
-        "nothing is gained by proposals: plain draws are counted"
-        if choice.gain <= 1.0
-        else f"gain about {choice.gain:.2g} at the ε it is for"
-    )
+    gain = f"gain about {choice.gain:.2g} at the ε it is for"
+    if choice.gain <= 1.0:
+        gain = "nothing is gained by proposals: plain draws are counted"
     lines: Words = [("proposals", f"pair {number}: {choice.draws:,} draws of each law, {how}; {gain} (heuristic)")]
-    for direction, (draws, needed) in enumerate(zip(choice.leftover, choice.needed, strict=True)):
-        law = ("D′", "D")[direction]
-        head = f"pair {number}, {DIRECTIONS[direction]}: "
-        if choice.declared and direction == 0:
-            lines.append(("leftover", f"{head}none: of sets that D′ cannot enter, as is declared"))
-            continue
-        if direction not in choice.bounded:
-            lines.append(("leftover", f"{head}none: no bounds, as target.direction is the other one"))
-            continue
-        if not draws:
-            lines.append(("leftover", f"{head}none: no weight is above the cut-offs"))
-            continue
-        calls = math.ceil(draws / choice.chunk) if choice.by_rows else draws
-        words = f"{head}{draws:,} plain draws of {law}{time(draws, calls) if time is not None else ''}"
-        if needed < 0.0:
-            words += "; how many a certificate takes, training could not tell"
-        elif needed > draws:
-            calls = math.ceil(needed / choice.chunk) if choice.by_rows else math.ceil(needed)
-            words += f"; a certificate that keeps most of δ takes about {at_most(needed, '.2g')}"
-            words += f"{time(math.ceil(needed), calls) if time is not None else ''}{how_to_ask(e, needed)}"
-        else:
-            words += ": enough that the leftover costs at most a third of δ, if none hits"
-        lines.append(("leftover", words))
+    for direction in (0, 1):
+        words = _leftover_words(problem.study.estimate, choice, direction, time)
+        lines.append(("leftover", f"pair {number}, {DIRECTIONS[direction]}: {words}"))
     return lines
+
+
+def _leftover_words(e: Estimate, choice: Choice, direction: int, time: Callable[[int, int], str]) -> str:
+    draws, needed = choice.leftover[direction], choice.needed[direction]
+    if choice.declared and direction == 0:
+        return "none: of sets that D′ cannot enter, as is declared"
+    if direction not in choice.bounded:
+        return "none: no bounds, as target.direction is the other one"
+    if not draws:
+        return "none: no weight is above the cut-offs"
+
+    def takes(count: int) -> str:
+        return time(count, math.ceil(count / choice.chunk) if choice.by_rows else count)
+
+    words = f"{draws:,} plain draws of {('D′', 'D')[direction]}{takes(draws)}"
+    if needed < 0.0:
+        return f"{words}; how many a certificate takes, training could not tell"
+    if needed <= draws:
+        return f"{words}: enough that the leftover costs at most a third of δ, if none hits"
+    words += f"; a certificate that keeps most of δ takes about {at_most(needed, '.2g')}"
+    return f"{words}{takes(math.ceil(needed))}{how_to_ask(e, needed)}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,10 @@ from hpcdp.importance.bounds import (
     split_level,
     upper_mean,
 )
-from hpcdp.importance.plan import Choice, known_choice, spans_of, stage_of, tested_pairs
-from hpcdp.importance.warnings import DRAWN, INFLATED, LEARNED, LEFT_OUT, fallen_words, unexplained_words
+from hpcdp.importance.plan import Choice, Part, known_choice, parts_of, tested_pairs
+from hpcdp.importance.warnings import DRAWN, INFLATED, LEARNED, LEFT_OUT, UNLEARNED, fallen_words, unexplained_words
 from hpcdp.notions.resolution import Entries
-from hpcdp.planning.index import Index, TapeSpan, first_of
+from hpcdp.planning.index import Index, first_of
 from hpcdp.results.cells import CELL, maximum_of
 from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records, fewest
 from hpcdp.store.results import Arrays
@@ -37,17 +37,8 @@ _FEWEST_CHUNKS = 30
 _UNTOLD = 24.0  # of a set without a draw: three over their number, times the largest weight
 _MOST = 2.0**50
 _PARTS = 1 << 40
+Parts = Mapping[tuple[str, int], Part]
 _WARNED = 6  # pairs and directions of which warnings tell
-
-
-@dataclass(frozen=True, eq=False)
-class _Cells:
-    """By (pair, direction, ε): what `maximum_of` takes."""
-
-    delta: Floats
-    standard_error: Floats
-    lower: Floats
-    upper: Floats
 
 
 class Tape(Derived):
@@ -83,7 +74,7 @@ class Tape(Derived):
         found = _unknown(shape)
         first = first_of(problem.tape_keys)
         tested = tested_pairs(problem, index)
-        share = _share(problem, index, len(first), tested)
+        share = _share(problem, len(first), tested or {})
         for number in range(pairs):
             source = first[problem.tape_keys[number]]
             choice = known_choice(problem, index, source)
@@ -93,19 +84,20 @@ class Tape(Derived):
             if tested is None or source not in tested:
                 found["tape_stage"][1][number] = LEARNED if tested is None else LEFT_OUT
                 continue
-            if not _is_drawn(problem, index, source, choice):
+            parts = {(part.name, part.side): part for part in parts_of(problem, index, source, choice)}
+            if any(part.missing for part in parts.values()):
                 continue
             found["tape_stage"][1][number] = DRAWN
             level = np.asarray(choice.levels) * share
             found["level"][1][number] = level
             for direction in (0, 1):
-                own = _direction(problem, index, source, choice, direction, epsilons, level[direction])
+                own = _direction(parts, choice, direction, epsilons, level[direction])
                 for name, values in own.items():
                     found[name][1][number, direction] = values
         delta, error = found["delta"][1], found["standard_error"][1]
         z = float(ndtri(problem.study.estimate.confidence))
         found["upper"] = CELL, np.minimum(1.0, np.maximum(delta, 0.0) + z * error)
-        cells = _Cells(delta, error, found["lower"][1], found["upper"][1])
+        cells = SimpleNamespace(delta=delta, standard_error=error, lower=found["lower"][1], upper=found["upper"][1])
         return found | maximum_of(cells) | _largest(found["lower_up_to_leftover"][1])
 
     def told_all(self, arrays: Arrays, places: Any) -> Iterable[dict[str, Any]]:
@@ -158,9 +150,10 @@ class Tape(Derived):
         if choice is None:
             raise StoreError(f"the records of pair {number} are not in the store any more")
         c = math.exp(float(arrays["epsilon"][1][column]))
+        drawn = {p.side: p.found for p in parts_of(problem, index, number, choice) if p.name == "tape"}
         parts = []
         for side, factor in ((direction, 1.0), (1 - direction, -c)):
-            values = [chunk["weights"][direction][column] for chunk in _chunks(problem, index, number, choice, side)]
+            values = [chunk["weights"][direction][column] for chunk in drawn[side]]
             parts.append(factor * np.asarray(values) / choice.chunk)
         if min(part.size for part in parts) < _FEWEST_CHUNKS:
             delta, error = (float(arrays[n][1][place]) for n in ("delta", "standard_error"))
@@ -230,40 +223,23 @@ def _errors(level: float) -> float:
     return max(_TOLD, -float(ndtri(level)))
 
 
-def _share(problem: Problem, index: Index, pairs: int, tested: list[int] | None) -> float:
-    """Times the level that its levels chose a tested pair has: that of pairs that training alone left out is the others'. Never
-    more than all of it in sum: where equal pairs became unequal, earlier levels were chosen for fewer.
+def _share(problem: Problem, pairs: int, tested: Mapping[int, Choice]) -> float:
+    """Times the level that training chose for it a tested pair has: that of pairs that training alone left out is the others'.
+
+    Never more than all of it in sum: where equal pairs became unequal, earlier levels were chosen for fewer.
     """
-    choices = [known_choice(problem, index, number) for number in tested or ()]
-    share, failure = pairs / max(1, len(choices)), 1.0 - problem.study.estimate.confidence
-    spent = share * math.fsum(level for choice in choices if choice for row in choice.levels for level in row)
+    share, failure = pairs / max(1, len(tested)), 1.0 - problem.study.estimate.confidence
+    spent = share * math.fsum(level for choice in tested.values() for row in choice.levels for level in row)
     return share * failure / spent if spent > failure * (1.0 + 1e-9) else share
 
 
-def _is_drawn(problem: Problem, index: Index, number: int, choice: Choice) -> bool:
-    return all(
-        sum(s.stop - s.start for s in spans_of(problem, index, number, choice, part, side))
-        == stage_of(problem, choice, part, side).chunks
-        for part in ("tape", "leftover")
-        for side in (0, 1)
-        if choice.total(part, side)
-    )
-
-
-def _chunks(problem: Problem, index: Index, number: int, choice: Choice, side: int) -> list[dict[str, Any]]:
-    spans: list[TapeSpan] = spans_of(problem, index, number, choice, "tape", side)
-    return [chunk for span in spans for chunk in span.found]
-
-
-def _direction(
-    problem: Problem, index: Index, number: int, choice: Choice, direction: int, epsilons: Floats, level: Floats
-) -> dict[str, Any]:
+def _direction(parts: Parts, choice: Choice, direction: int, epsilons: Floats, level: Floats) -> dict[str, Any]:
     """All of one direction's cells, by name, each (epsilons,)."""
     c = np.exp(epsilons)
     logs = list[list[int]]()
     sums: dict[str, list[Floats]] = {"weights": [], "squares": [], "spreads": []}
     for side in (direction, 1 - direction):
-        chunks = _chunks(problem, index, number, choice, side)
+        chunks = parts["tape", side].found
         logs.append([sum(column) for column in zip(*(chunk["logs"][direction] for chunk in chunks), strict=True)])
         for name, found in sums.items():
             found.append(
@@ -278,18 +254,13 @@ def _direction(
         **{name: np.stack(found, axis=1) for name, found in sums.items()},
         "draws": choice.draws,
     }
-    return told | _certified(problem, index, number, choice, direction, epsilons, level, logs)
+    plain = parts.get(("leftover", 1 - direction))
+    hits = sum(int(one["union"]) for one in plain.found) if plain is not None else 0
+    return told | _certified(choice, direction, epsilons, level, logs, hits)
 
 
 def _certified(
-    problem: Problem,
-    index: Index,
-    number: int,
-    choice: Choice,
-    direction: int,
-    epsilons: Floats,
-    level: Floats,
-    logs: list[list[int]],
+    choice: Choice, direction: int, epsilons: Floats, level: Floats, logs: list[list[int]], hits: int
 ) -> dict[str, Any]:
     """The bounds of one direction. Every set limits P(S) and Q(S), and so δ at every ε: each cell has the largest of all."""
     bets = choice.bets[direction]
@@ -307,10 +278,10 @@ def _certified(
     else:
         high = upper_mean(np.array(logs[1], object), bets.kappas, bets.cutoffs, choice.draws, parts.q)
     beyond = np.asarray(bets.beyond, np.bool_)
-    union, left = _leftover(problem, index, number, choice, direction)
+    left = choice.leftover[direction]
     limit = np.where(beyond, 1.0, 0.0)
     if left and beyond.any():
-        limit[beyond] = leftover_limit(union, left, min(0.5, float(parts.leftover[beyond].sum())))
+        limit[beyond] = leftover_limit(hits, left, min(0.5, float(parts.leftover[beyond].sum())))
     every = certify(low[:, None], high[:, None], limit[:, None], epsilons)
     best = every.within.argmax(axis=0)
     kept: dict[str, Any] = {
@@ -326,49 +297,49 @@ def _certified(
         "lower_up_to_leftover": every.within.max(axis=0),
         "leftover_limit": limit[best],
         "leftover_draws": np.where(beyond[best], left, 0),
-        "leftover_hits": np.where(beyond[best], union, 0),
+        "leftover_hits": np.where(beyond[best], hits, 0),
     }
-
-
-def _leftover(problem: Problem, index: Index, number: int, choice: Choice, direction: int) -> tuple[int, int]:
-    """Hits in any cell's leftover, and of how many plain draws."""
-    spans = spans_of(problem, index, number, choice, "leftover", 1 - direction)
-    return sum(int(one["union"]) for span in spans for one in span.found), choice.leftover[direction]
 
 
 def _unknown(shape: tuple[int, int, int]) -> Arrays:
     """The arrays of pairs of which nothing is known."""
-    training = ("training_delta", "training_error", "training_worth")
-    by_cell = ("delta", "standard_error", "lower", "lower_up_to_leftover", "cutoff", *training)
-    found: Arrays = {name: (CELL, np.full(shape, np.nan)) for name in by_cell}
-    found |= {"level": (CELL, np.zeros(shape)), "leftover_limit": (CELL, np.ones(shape))}
-    found |= {
-        name: (CELL, np.zeros(shape, np.int64)) for name in ("leftover_draws", "leftover_hits", "training_reached")
+    nan, sides, pair = np.nan, (*CELL, "side"), ("pair",)
+    cells = ("delta", "standard_error", "lower", "lower_up_to_leftover", "cutoff", "training_delta", "training_error")
+    counts = ("leftover_draws", "leftover_hits", "training_reached")
+    table: dict[str, tuple[tuple[str, ...], tuple[int, ...], Any]] = {
+        **dict.fromkeys((*cells, "training_worth"), (CELL, shape, nan)),
+        "level": (CELL, shape, 0.0),
+        "leftover_limit": (CELL, shape, 1.0),
+        **dict.fromkeys(counts, (CELL, shape, np.int64(0))),
+        **dict.fromkeys(("weights", "squares", "spreads", "rates"), (sides, (*shape, 2), nan)),
+        "draws": (sides, (*shape, 2), np.int64(0)),
+        "logs": ((*sides, "part"), (*shape, 2, 2), np.int64(-1)),
+        **dict.fromkeys(("tape_stage", "tape_by_rows", "tape_declared"), (pair, shape[:1], np.int8(UNLEARNED))),
+        "tape_seen": (pair, shape[:1], np.int64(0)),
+        "tape_gain": (pair, shape[:1], nan),
+        "tape_needed": (("pair", "direction"), shape[:2], nan),
     }
-    sides = (*CELL, "side")
-    found |= {name: (sides, np.full((*shape, 2), np.nan)) for name in ("weights", "squares", "spreads", "rates")}
-    found |= {"draws": (sides, np.zeros((*shape, 2), np.int64))}
-    found |= {"logs": ((*sides, "part"), np.full((*shape, 2, 2), -1, np.int64))}
-    flags = {name: (("pair",), np.zeros(shape[0], np.int8)) for name in ("tape_stage", "tape_by_rows", "tape_declared")}
-    flags["tape_seen"] = ("pair",), np.zeros(shape[0], np.int64)
-    gains = {"tape_gain": (("pair",), np.full(shape[0], np.nan))}
-    return found | flags | gains | {"tape_needed": (("pair", "direction"), np.full(shape[:2], np.nan))}
+    return {name: (axes, np.full(size, value)) for name, (axes, size, value) in table.items()}
 
 
 def _describe(found: Arrays, number: int, choice: Choice) -> None:
     """Write down what levels chose of a pair."""
-    found["training_delta"][1][number] = choice.delta
-    found["training_error"][1][number] = choice.error
+    told = {
+        "training_delta": choice.delta,
+        "training_error": choice.error,
+        "tape_stage": LEARNED,
+        "tape_by_rows": choice.by_rows,
+        "tape_seen": choice.seen,
+        "tape_declared": choice.declared,
+        "tape_gain": choice.gain,
+        "tape_needed": choice.needed,
+    }
+    for name, value in told.items():
+        found[name][1][number] = value
     for direction, odd in enumerate(choice.unexplained):
         for column, reached, worth in odd:
             found["training_reached"][1][number, direction, column] = reached
             found["training_worth"][1][number, direction, column] = worth
-    found["tape_stage"][1][number] = LEARNED
-    found["tape_by_rows"][1][number] = choice.by_rows
-    found["tape_seen"][1][number] = choice.seen
-    found["tape_declared"][1][number] = choice.declared
-    found["tape_gain"][1][number] = choice.gain
-    found["tape_needed"][1][number] = choice.needed
 
 
 def _largest(within: Floats) -> Arrays:
