@@ -100,7 +100,7 @@ def choose(
         (float(directions[d].plain[j] / max(directions[d].unstratified[j], 1e-300)) for d, j in aims), default=0.0
     )
     if gain < _GAIN:
-        learned = learned.plainly()
+        learned = replace(learned, sides=(learned.sides[0].plainly(), learned.sides[1].plainly()))
         directions, gain = learned.directions(), 1.0
     bounds = directions
     if declared is not None:
@@ -133,7 +133,7 @@ def choose(
         state="",
         unexplained=odd,
     )
-    return choice, learned.proposals
+    return choice, (learned.sides[0].proposal, learned.sides[1].proposal)
 
 
 def _levels(problem: Problem, bounds: Sequence[Direction], recorded: Choice | None) -> Floats:

@@ -42,23 +42,35 @@ _LAST = 4  # times the draws of a level in the last round, where a call draws ma
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
-    """What the levels taught: cells with L̂, a proposal of each law; and the draws that taught it, with their weights by it.
+class TaughtSide:
+    """What was learned of one distribution: its proposal, and the draws that taught, of all stages.
 
-    cells_of, weights: of all draws of both laws. shares: of each draw, so that the mean of φ(w) of fresh draws is about
-    their sum of shares·φ(w). plain: the shares of draws whose weight is 1. within: of each law by direction and ε the variance of
-    w·1_S of a draw within its stratum, as a share of that of all draws, (2, epsilons).
+    cells: of each draw. weights: by the proposal. shares: of each draw, so that the mean of φ(w) of fresh draws is about their
+    sum of shares·φ(w). plain: the shares of draws whose weight is 1. within: by direction and ε the variance of w·1_S of a draw
+    within its stratum, as a share of that of all draws, (2, epsilons).
     """
+
+    proposal: Proposal
+    cells: Ints
+    weights: Floats
+    shares: Floats
+    plain: Floats
+    within: Floats
+
+    def plainly(self) -> TaughtSide:
+        """The same with plain draws for the test."""
+        ones = np.ones(self.weights.size), np.ones(self.within.shape)
+        return replace(self, proposal=Proposal.plain(), weights=ones[0], shares=self.plain, within=ones[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What the stages taught: cells of the line with L̂, and both distributions'."""
 
     epsilons: Floats
     cells: LineCells
     losses: Floats
-    proposals: tuple[Proposal, Proposal]
-    cells_of: tuple[Ints, Ints]
-    weights: tuple[Floats, Floats]
-    shares: tuple[Floats, Floats]
-    plain: tuple[Floats, Floats]
-    within: tuple[Floats, Floats]
+    sides: tuple[TaughtSide, TaughtSide]
 
     @cached_property
     def classes(self) -> Ints:
@@ -70,27 +82,15 @@ class Learned:
         found = []
         for d, sign in enumerate((1.0, -1.0)):
             p, q = (
-                Taught(
-                    self.classes[d][self.cells_of[s]],
-                    self.weights[s],
-                    self.shares[s],
-                    self.proposals[s].largest,
-                    self.within[s][d],
-                )
-                for s in (d, 1 - d)
+                Taught(self.classes[d][one.cells], one.weights, one.shares, one.proposal.largest, one.within[d])
+                for one in (self.sides[d], self.sides[1 - d])
             )
-            loss = sign * self.losses[self.cells_of[d]]
+            loss = sign * self.losses[self.sides[d].cells]
             which = np.flatnonzero(loss > self.epsilons[0])
-            density = (self.shares[d] * self.weights[d])[which]
+            density = (p.shares * p.weights)[which]
             by_loss = np.array([delta_by_loss(loss[which], density, e) for e in self.epsilons])
             found.append(Direction(p, q, self.epsilons, by_loss))
         return found
-
-    def plainly(self) -> Learned:
-        """The same with plain draws for the test."""
-        ones, whole = (tuple(np.ones(side.shape) for side in sides) for sides in (self.weights, self.within))
-        plain = (Proposal.plain(), Proposal.plain())
-        return replace(self, proposals=plain, weights=ones, shares=self.plain, within=whole)  # type: ignore[arg-type]
 
 
 def learn(draw: Draw, goal: Goal, size: int, chunk: int, last: int = 0, asks: Asks = lambda _: 0.0) -> Learned:
@@ -206,19 +206,18 @@ def _finish(
         mixtures, shares = mixtures_of(pools, known, goal, chains, alone)
     found = []
     for side, pool in enumerate(pools):
-        whole = _whole_shares(shares[side], chunk)
+        whole, weights = _whole_shares(shares[side], chunk), known.weights[side]
         mixture = pool.log_mixture(whole, [{}, *mixtures[side]])
-        found.append(
-            (
-                join(mixtures[side], whole),
-                np.exp(-mixture),
-                _shares_of(known.weights[side] * np.exp(mixture)),
-                _shares_of(known.weights[side]),
-                side_of(pool, mixtures[side], known, goal.epsilons, side, MOST_TOLD).within(whole),
-            )
+        taught = TaughtSide(
+            proposal=join(mixtures[side], whole),
+            cells=known.where[side],
+            weights=np.exp(-mixture),
+            shares=_shares_of(weights * np.exp(mixture)),
+            plain=_shares_of(weights),
+            within=side_of(pool, mixtures[side], known, goal.epsilons, side, MOST_TOLD).within(whole),
         )
-    proposals, final, per_draw, plain, within = zip(*found, strict=True)
-    return Learned(goal.epsilons, known.cells, known.losses, proposals, known.where, final, per_draw, plain, within)
+        found.append(taught)
+    return Learned(goal.epsilons, known.cells, known.losses, (found[0], found[1]))
 
 
 def _shares_of(densities: Floats) -> Floats:

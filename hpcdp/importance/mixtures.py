@@ -284,17 +284,19 @@ def best_shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: flo
     the least one are the cells that matter most; cells with less than a tenth of their δ̂ do not count. inf: does not count.
     plain: the least share of the first component. main: what the cells that matter most weigh at least, of all.
     """
-    if not all(side.chains is not None and side.chains.any() for side in sides):
-        return _shares(sides, deltas, goals, plain, main)
-    if all(side.chains[1:].all() for side in sides):  # type: ignore[index]
-        return _shares(sides, deltas, goals, plain, main, True)
-    every = _shares(sides, deltas, goals, plain, main)
-    kept = [np.flatnonzero(side.chains | (np.arange(side.chains.size) == 0)) for side in sides]  # type: ignore[union-attr]
+    cells = _cells(sides, deltas, goals)
+    chains = [np.zeros(side.ratios.shape[1], np.bool_) if side.chains is None else side.chains for side in sides]
+    if not all(some.any() for some in chains):
+        return _shares(sides, *cells, plain, main)
+    if all(some[1:].all() for some in chains):
+        return _shares(sides, *cells, plain, main, True)
+    every = _shares(sides, *cells, plain, main)
+    kept = [np.flatnonzero(some | (np.arange(some.size) == 0)) for some in chains]
     few = [replace(side, ratios=side.ratios[:, own]) for side, own in zip(sides, kept, strict=True)]
-    alone = [np.zeros(side.ratios.shape[1]) for side in sides]
-    for found, own, values in zip(alone, kept, _shares(few, deltas, goals, plain, main, True), strict=True):
+    alone = [np.zeros(some.size) for some in chains]
+    for found, own, values in zip(alone, kept, _shares(few, *cells, plain, main, True), strict=True):
         found[own] = values
-    used, aims, squares = _cells(sides, deltas, goals)
+    used, aims, squares = cells
     which = aims if main > 0.0 else used
 
     def worth(alphas: list[Floats]) -> float:
@@ -314,25 +316,30 @@ def _cells(sides: Sequence[Side], deltas: Floats, goals: Floats) -> tuple[Bools,
 
 
 def _shares(
-    sides: Sequence[Side], deltas: Floats, goals: Floats, plain: float, main: float, chains: bool = False
+    sides: Sequence[Side],
+    used: Bools,
+    aims: Bools,
+    squares: list[Floats],
+    plain: float,
+    main: float,
+    chains: bool = False,
 ) -> list[Floats]:
     """By variances of draws that are one stratum, which steps are known to lower; of chains each cell weighs what that of its
     strata is, which no such proof covers.
     """
-    used, aims, squares = _cells(sides, deltas, goals)
     alphas = [np.full(side.ratios.shape[1], 1.0 / side.ratios.shape[1]) for side in sides]
     if not used.any():
         return [np.eye(side.ratios.shape[1])[0] for side in sides]
     kept = [np.ones(alpha.size, np.bool_) for alpha in alphas]
     for step in range(_STEPS):
-        variances = np.zeros(deltas.shape)
+        variances = np.zeros(used.shape)
         mixed = []
         for side, alpha, square in zip(sides, alphas, squares, strict=True):
             mixed.append(side.ratios @ alpha)
             terms = side.density / mixed[-1]
             for d in (0, 1):
                 if not chains:
-                    variances[d] += square[d] * sums_above(side.classes[d], terms, deltas.shape[1])
+                    variances[d] += square[d] * sums_above(side.classes[d], terms, used.shape[1])
             if chains:
                 variances += square * side.strata_variances(alpha)
         cells = np.where(used, np.maximum(variances / max(float(variances[used].max()), 1e-300), 1e-300), 0.0)

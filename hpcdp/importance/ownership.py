@@ -117,21 +117,14 @@ def _bearable(trial: Trial, tape: Tape, how: dict[str, Any], size: int) -> Itera
 def _wild(tape: Tape, strength: float) -> Proposal:
     """Outputs in groups of equal size: plain, far up, far down, wide, wider, and all of these at random."""
     rng = np.random.default_rng(ONE)
-    lengths: dict[str, int] = {}
-    for entry in tape.entries():
-        columns = 1 if entry.kind == "order" else int(entry.used.max(initial=0))
-        lengths[entry.kind] = min(_MOST_WILD, max(lengths.get(entry.kind, 0), entry.first + columns))
     tables = {}
-    for kind, length in lengths.items():
-        rows = [
-            np.tile(PLAIN[kind], (length, 1)),
-            *(np.tile(_tilted(kind, way, strength, rng), (length, 1)) for way in range(4)),
-            *(
-                np.stack([_tilted(kind, int(way), strength, rng) for way in rng.integers(0, 4, length)])
-                for _ in range(3)
-            ),
-        ]
-        tables[kind] = np.stack(rows) if length else np.zeros((len(rows), 0, PLAIN[kind].size))
+    for kind, places in tape.lengths().items():
+        length = min(_MOST_WILD, places)
+        rows = [np.tile(PLAIN[kind], (length, 1))]
+        rows += [np.tile(_tilted(kind, way, strength, rng), (length, 1)) for way in range(4)]
+        for ways in rng.integers(0, 4, (3, length)) if length else ():
+            rows.append(np.stack([_tilted(kind, int(way), strength, rng) for way in ways]))
+        tables[kind] = np.stack(rows) if length else np.zeros((8, 0, PLAIN[kind].size))
     return Proposal(np.full(8, 1.0 / 8.0), tables)
 
 

@@ -234,7 +234,7 @@ def _learn(context: Context, number: int, recorded: Choice | None = None) -> tup
 
     asks = partial(asked_of, problem)
     learned = learn(draw, goal_of(problem), e.train, CHUNK if way.by_rows else FEW, last_of(problem), asks)
-    inside = None if declared is None else np.concatenate(entered)[: learned.weights[0].size]
+    inside = None if declared is None else np.concatenate(entered)[: learned.sides[0].weights.size]
     choice, proposals = choose(problem, learned, way, inside, recorded)
     drawn = proposals[0].state("proposal0.") | proposals[1].state("proposal1.")
     state = {"starts": learned.cells.starts, "classes": learned.classes} | drawn | state

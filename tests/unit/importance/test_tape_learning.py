@@ -123,8 +123,8 @@ def test_equal_laws_and_all_alike_and_one_epsilon() -> None:
     ):
         for epsilons in (np.array([0.0]), np.linspace(0.0, 2.0, 100)):
             found = learn(_draw_of(laws, 5), Goal(epsilons, _aims(epsilons.size)), 4096, 4096)
-            for weights, shares in zip(found.weights, found.shares, strict=True):
-                assert (weights @ shares) == pytest.approx(1.0, abs=0.2)
+            for side in found.sides:
+                assert (side.weights @ side.shares) == pytest.approx(1.0, abs=0.2)
             assert not np.isnan(found.losses).any()
 
 
@@ -135,7 +135,7 @@ def _with_chains(laws: tuple[Any, Any], answers: list[float], main: float = 0.0)
     """Whether proposals have chains where these are asked for in turn, and which answers are left."""
     left = list(answers)
     found = learn(_draw_of(laws, 6), Goal(EPSILONS, _aims(3), main=main), 4096, 4096, asks=lambda _: left.pop(0))
-    tables = [(kind, table) for one in found.proposals for kind, table in one.tables.items()]
+    tables = [(kind, table) for one in found.sides for kind, table in one.proposal.tables.items()]
     return any(is_chained(kind, table) for kind, table in tables), left
 
 
