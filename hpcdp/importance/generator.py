@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpcdp.errors import MechanismError
 from hpcdp.importance.kinds import MOST_ORDERED, MOST_VALUES, draw_choices
@@ -21,7 +22,9 @@ from hpcdp.study.sampler import Sampler
 
 _MOST_SPAN = 1 << 21  # integers that are as likely as one another within 2⁻³², if made of a uniform
 _LARGEST = float(1 << 62)
-_LEAST_SHAPE = 0.1  # of gammas whose ratios are formed: smaller ones may be 0
+_LEAST, _MOST = 5e-324, 1.7976931348623157e308  # floats above 0
+_ANY, _NOT_NEGATIVE, _POSITIVE, _FINITE = (-math.inf, math.inf), (0.0, math.inf), (_LEAST, math.inf), (_LEAST, _MOST)
+_SHAPE, _HALF_SHAPE = (0.1, _MOST), (0.2, _MOST)  # of gammas whose ratios are formed: smaller ones may be 0
 _Numpy = np.random.Generator
 
 
@@ -128,53 +131,57 @@ class Tape(Noted):
         items = np.arange(a) if isinstance(a, int | np.integer) and a > 0 else np.asarray(a)
         n = items.shape[axis] if items.ndim and -items.ndim <= axis < items.ndim else 0
         masses = None if p is None else np.asarray(p, np.float64)
-        usual = n > 0 and (masses is None or (masses.shape == (n,) and _is_law(masses)))
-        if usual and replace:
-            if masses is None and n > MOST_VALUES:
-                return np.take(items, self.integers(0, n, size), axis=axis)
-            own = _even(n) if masses is None else masses / masses.sum()
-            if n <= MOST_VALUES:
-                return np.take(items, self._values(own, size), axis=axis)
-            found = draw_choices(own, None, np.asarray(self._variates(UNIFORM, 0.0, 1.0, size)))
-            return np.take(items, int(found) if size is None else found, axis=axis)
         wanted = 1 if size is None else math.prod(_shape(size))
-        if usual and not self.by_rows and masses is None and wanted <= n <= MOST_ORDERED:
-            found = self._order(n, wanted)
-            return np.take(items, found[0] if size is None else found.reshape(_shape(size)), axis=axis)
+        found: Any = None
+        if n and replace and masses is None:
+            found = self.integers(0, n, size) if n > MOST_VALUES else self._values(_even(n), size)
+        elif n and replace and masses is not None and masses.shape == (n,) and _is_law(masses):
+            own = masses / masses.sum()
+            if n <= MOST_VALUES:
+                found = self._values(own, size)
+            else:
+                found = draw_choices(own, None, np.asarray(self._variates(UNIFORM, 0.0, 1.0, size)))
+                found = int(found) if size is None else found
+        elif not (replace or self.by_rows) and masses is None and wanted <= n <= MOST_ORDERED and n:
+            order = self._order(n, wanted)
+            found = order[0] if size is None else order.reshape(_shape(size))
+        if found is not None:
+            return np.take(items, found, axis=axis)
         return self._passed(lambda source: _Numpy.choice(source, a, size, replace, p, axis, shuffle), is_shared=True)
+
+    def _reordered(self, items: NDArray[Any], axis: int) -> NDArray[Any] | None:
+        """The items of the present output in a random order along an axis; None: drawn without a proposal."""
+        if self.by_rows or not items.ndim or not -items.ndim <= axis < items.ndim:
+            return None
+        n = items.shape[axis]
+        return np.take(items, self._order(n, n), axis=axis) if 0 < n <= MOST_ORDERED else None
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
         """As of NumPy."""
-        items = np.arange(x) if isinstance(x, int | np.integer) else np.asarray(x)
-        if not self.by_rows and items.ndim and -items.ndim <= axis < items.ndim:
-            n = items.shape[axis]
-            if 0 < n <= MOST_ORDERED:
-                return np.take(items, self._order(n, n), axis=axis)
+        found = self._reordered(np.arange(x) if isinstance(x, int | np.integer) else np.asarray(x), axis)
+        if found is not None:
+            return found
         return self._passed(lambda source: _Numpy.permutation(source, x, axis), is_shared=True)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """As of NumPy."""
-        if not self.by_rows and type(x) is np.ndarray and x.ndim and -x.ndim <= axis < x.ndim:
-            n = x.shape[axis]
-            if 0 < n <= MOST_ORDERED:
-                x[...] = np.take(x, self._order(n, n), axis=axis)
-                return
-        elif not self.by_rows and type(x) is list and axis == 0 and 0 < len(x) <= MOST_ORDERED:
-            x[:] = [x[i] for i in self._order(len(x), len(x)).tolist()]
-            return
-        self._passed(lambda source: _Numpy.shuffle(source, x, axis), is_shared=True)
+        is_list = type(x) is list and axis == 0
+        found = self._reordered(np.arange(len(x)) if is_list else x, axis) if is_list or type(x) is np.ndarray else None
+        if found is None:
+            self._passed(lambda source: _Numpy.shuffle(source, x, axis), is_shared=True)
+        else:
+            x[:] = [x[i] for i in found.tolist()] if is_list else found
 
     def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
         """As of NumPy; by rows along the last axis of (size, items), else plain."""
-        items = np.asarray(x)
-        if (
-            self.by_rows and items.ndim == 2 and axis in (1, -1) and items.shape[0] == self.size
-            and 0 < items.shape[1] <= MOST_ORDERED
-        ):  # fmt: skip
-            found = np.take_along_axis(items, self._block("order", items.shape[1], items.shape[1]), axis=1)
-        elif not self.by_rows and items.ndim == 1 and 0 < items.size <= MOST_ORDERED and axis in (None, 0, -1):
-            found = np.take(items, self._order(items.size, items.size))
-        else:
+        items, found = np.asarray(x), None
+        if self.by_rows and items.ndim == 2 and axis in (1, -1) and len(items) == self.size:
+            n = items.shape[1]
+            if 0 < n <= MOST_ORDERED:
+                found = np.take_along_axis(items, self._block("order", n, n), axis=1)
+        elif items.ndim == 1 and axis in (None, 0, -1):
+            found = self._reordered(items, 0)
+        if found is None:
             return self._passed(lambda source: _Numpy.permuted(source, x, axis=axis, out=out), is_shared=True)
         if out is None:
             return found
@@ -184,7 +191,7 @@ class Tape(Noted):
     def geometric(self, p: Any, size: Any = None) -> Any:
         """As of NumPy, by inversion of an exponential."""
         chance = _real(p)
-        if not _all(chance, lambda c: (c > 0.0) & (c <= 1.0)):
+        if not _all(chance, (_LEAST, 1.0)):
             return self._passed(lambda source: _Numpy.geometric(source, p, size))
         with np.errstate(divide="ignore"):
             rate = -np.log1p(-np.asarray(chance))
@@ -197,7 +204,7 @@ class Tape(Noted):
 
     def standard_gamma(self, shape: Any, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """As of NumPy; of float32 plain."""
-        if _is_single(dtype) or not _all(shape, lambda k: (k > 0.0) & np.isfinite(k)):
+        if _is_single(dtype) or not _all(shape, _FINITE):
             return self._passed(
                 lambda source: _Numpy.standard_gamma(source, shape, size, dtype, _own(out, source, self))
             )
@@ -210,13 +217,13 @@ class Tape(Noted):
 
     def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
         """As of NumPy."""
-        if not (_all(shape, lambda k: (k > 0.0) & np.isfinite(k)) and _all(scale, lambda s: s > 0.0)):
+        if not (_all(shape, _FINITE) and _all(scale, _POSITIVE)):
             return self._passed(lambda source: _Numpy.gamma(source, shape, scale, size))
         return _shown(self._gammas(size, shape, scale) * np.asarray(scale, np.float64), size)
 
     def poisson(self, lam: Any = 1.0, size: Any = None) -> Any:
         """As of NumPy."""
-        if not _all(lam, lambda mean: (mean >= 0.0) & (mean < 1e9)):
+        if not _all(lam, (0.0, 1e9)):
             return self._passed(lambda source: _Numpy.poisson(source, lam, size))
         return self._tilted("poisson", (lam,), size, lambda source: _Numpy.poisson(source, lam, size))
 
@@ -224,7 +231,7 @@ class Tape(Noted):
         """As of NumPy."""
         trials = np.asarray(n)
         usual = trials.dtype.kind in "iu" and bool(((trials >= 0) & (trials < 1 << 53)).all())
-        if not (usual and _all(p, lambda c: (c >= 0.0) & (c <= 1.0))):
+        if not (usual and _all(p, (0.0, 1.0))):
             return self._passed(lambda source: _Numpy.binomial(source, n, p, size))
         return self._tilted("binomial", (n, p), size, lambda source: _Numpy.binomial(source, n, p, size))
 
@@ -256,31 +263,11 @@ class Tape(Noted):
     def dirichlet(self, alpha: Any, size: Any = None) -> Any:
         """As of NumPy."""
         shapes = np.asarray(alpha, np.float64)
-        if shapes.ndim != 1 or not _all(shapes, _is_shape):
+        if shapes.ndim != 1 or not _all(shapes, _SHAPE):
             return self._passed(lambda source: _Numpy.dirichlet(source, alpha, size))
         wanted = (*(() if size is None else _shape(size)), shapes.size)
         drawn = np.asarray(self.standard_gamma(shapes, wanted))
         return drawn / drawn.sum(axis=-1, keepdims=True)
-
-
-def _is_positive(k: Any) -> Any:
-    return k > 0.0
-
-
-def _is_scale(s: Any) -> Any:
-    return s >= 0.0
-
-
-def _is_shape(k: Any) -> Any:
-    return (k >= _LEAST_SHAPE) & np.isfinite(k)
-
-
-def _is_half_shape(k: Any) -> Any:
-    return _is_shape(0.5 * k)
-
-
-def _is_any(x: Any) -> Any:
-    return x == x
 
 
 def _logistic(tape: Tape, size: Any, loc: Any, scale: Any) -> Any:
@@ -311,29 +298,28 @@ def _triangular(tape: Tape, size: Any, a: Any, c: Any, b: Any) -> Any:
     return np.where(u <= rising, low, b - np.sqrt((1.0 - u) * (b - a) * (b - c)))
 
 
-_LOC_SCALE = {"loc": 0.0, "scale": 1.0}
-_MADE: dict[str, tuple[dict[str, Any], tuple[Any, ...], Any]] = {
-    "lognormal": ({"mean": 0.0, "sigma": 1.0}, (_is_any, _is_scale), lambda t, n, m, s: np.exp(t.normal(m, s, n))),
-    "rayleigh": ({"scale": 1.0}, (_is_scale,), lambda t, n, s: s * np.sqrt(2.0 * t._base(EXPONENTIAL, n, s))),
-    "weibull": ({"a": None}, (_is_positive,), lambda t, n, a: t._base(EXPONENTIAL, n, a) ** (1.0 / a)),
-    "gumbel": (_LOC_SCALE, (_is_any, _is_scale), lambda t, n, m, s: m + s * -np.log(t._base(EXPONENTIAL, n, m, s))),
-    "logistic": (_LOC_SCALE, (_is_any, _is_scale), _logistic),
-    "pareto": ({"a": None}, (_is_positive,), lambda t, n, a: np.expm1(t._base(EXPONENTIAL, n, a) / a)),
-    "power": ({"a": None}, (_is_positive,), lambda t, n, a: np.exp(-t._base(EXPONENTIAL, n, a) / a)),
-    "chisquare": (
-        {"df": None}, (lambda k: (k > 0.0) & np.isfinite(k),), lambda t, n, df: 2.0 * t._gammas(n, 0.5 * df),
-    ),
-    "standard_t": ({"df": None}, (_is_half_shape,), _student),
-    "f": ({"dfnum": None, "dfden": None}, (_is_half_shape, _is_half_shape), _f),
-    "beta": ({"a": None, "b": None}, (_is_shape, _is_shape), _beta),
+_PLACE, _SCALE = (0.0, _ANY), (1.0, _NOT_NEGATIVE)
+_Domain = tuple[float, float]
+_MADE: dict[str, tuple[dict[str, tuple[Any, _Domain]], Any]] = {
+    "lognormal": ({"mean": _PLACE, "sigma": _SCALE}, lambda t, n, m, s: np.exp(t.normal(m, s, n))),
+    "rayleigh": ({"scale": _SCALE}, lambda t, n, s: s * np.sqrt(2.0 * t._base(EXPONENTIAL, n, s))),
+    "weibull": ({"a": (None, _POSITIVE)}, lambda t, n, a: t._base(EXPONENTIAL, n, a) ** (1.0 / a)),
+    "gumbel": ({"loc": _PLACE, "scale": _SCALE}, lambda t, n, m, s: m + s * -np.log(t._base(EXPONENTIAL, n, m, s))),
+    "logistic": ({"loc": _PLACE, "scale": _SCALE}, _logistic),
+    "pareto": ({"a": (None, _POSITIVE)}, lambda t, n, a: np.expm1(t._base(EXPONENTIAL, n, a) / a)),
+    "power": ({"a": (None, _POSITIVE)}, lambda t, n, a: np.exp(-t._base(EXPONENTIAL, n, a) / a)),
+    "chisquare": ({"df": (None, _FINITE)}, lambda t, n, df: 2.0 * t._gammas(n, 0.5 * df)),
+    "standard_t": ({"df": (None, _HALF_SHAPE)}, _student),
+    "f": ({"dfnum": (None, _HALF_SHAPE), "dfden": (None, _HALF_SHAPE)}, _f),
+    "beta": ({"a": (None, _SHAPE), "b": (None, _SHAPE)}, _beta),
     # a Poisson variate whose mean is a gamma one
     "negative_binomial": (
-        {"n": None, "p": None}, (lambda n: (n > 0.0) & (n < 1e6), lambda p: (p > 1e-3) & (p <= 1.0)),
+        {"n": (None, (_LEAST, 1e6)), "p": (None, (1e-3, 1.0))},
         lambda t, size, n, p: np.asarray(t.poisson(t._gammas(size, n, p) * ((1.0 - p) / p))),
     ),
-    "triangular": ({"left": None, "mode": None, "right": None}, (_is_any, _is_any, _is_any), _triangular),
-}  # fmt: skip
-"""Distributions that are made of others: parameters with their values where none is given, where each has to be, and how."""
+    "triangular": ({"left": (None, _ANY), "mode": (None, _ANY), "right": (None, _ANY)}, _triangular),
+}
+"""Distributions that are made of others: of each parameter its value where none is given, between what it has to be; and how."""
 
 
 def _method(name: str) -> Any:
@@ -342,13 +328,12 @@ def _method(name: str) -> Any:
 
     def method(self: Tape, *args: Any, **named: Any) -> Any:
         if made is not None:
-            defaults, allowed, make = made
-            given = {**defaults, "size": None, **dict(zip((*defaults, "size"), args, strict=False)), **named}
-            parameters = [given[key] for key in defaults]
-            known = len(given) == len(defaults) + 1 >= len(args)
-            if known and all(_all(one, holds) for one, holds in zip(parameters, allowed, strict=True)):
-                size = given["size"]
-                return _shown(make(self, size, *(np.asarray(one, np.float64) for one in parameters)), size)
+            given = {**{key: default for key, (default, _) in made[0].items()}, "size": None}
+            if len(args) <= len(given) and named.keys() <= given.keys():
+                given |= dict(zip(given, args, strict=False)) | named
+                size = given.pop("size")
+                if all(_all(given[key], domain) for key, (_, domain) in made[0].items()):
+                    return _shown(made[1](self, size, *(np.asarray(one, np.float64) for one in given.values())), size)
         return self._passed(lambda source: numpys(source, *args, **named))
 
     method.__name__, method.__doc__ = name, "As of NumPy." if made else "As of NumPy, plain."
@@ -378,15 +363,16 @@ def _real(given: Any) -> Any:
     return array.astype(np.float64, copy=False) if array.ndim else float(array)
 
 
-def _all(given: Any, holds: Any) -> bool:
-    """Whether it is one or more real numbers, of which all are so."""
+def _all(given: Any, domain: tuple[float, float]) -> bool:
+    """Whether it is one or more real numbers, of which all are between these."""
+    low, high = domain
     if type(given) is float:
-        return bool(holds(given))
+        return low <= given <= high
     try:
         array = np.asarray(given, np.float64)
     except (TypeError, ValueError):
         return False  # NumPy says what is wrong
-    return bool(np.all(holds(array)))
+    return bool(((array >= low) & (array <= high)).all())
 
 
 def _is_law(masses: Floats) -> bool:

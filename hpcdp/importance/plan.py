@@ -372,7 +372,11 @@ def describe(problem: Problem, index: Index, costs: Costs, workers: int) -> Word
     out = len(numbers) - len(tested)
     raced = f", {out:,} left out by training (heuristic)" if out else ""
     lines.append(("levels", f"learned of {_many(len(numbers))}; {_many(len(tested))} tested{raced}"))
-    return lines + chosen_words(problem, index, lambda draws, calls: f", {_time(draws, calls, costs, workers)}")
+
+    def time(draws: int, calls: int) -> str:
+        return f", {_seconds(draws, calls, costs, workers)} {_where(workers)}"
+
+    return lines + chosen_words(problem, index, time)
 
 
 def chosen_words(problem: Problem, index: Index, time: Callable[[int, int], str] = lambda *_: "") -> Words:
@@ -474,21 +478,21 @@ def _aim(problem: Problem) -> tuple[float, float, str] | None:
     return None
 
 
-def _takes(draws: float, costs: Costs, workers: int) -> str:
-    """How long plain draws take, if all rows are drawn in one call."""
-    each, apart = _LOOKED_UP + costs.drawing(1, 0), _LOOKED_UP + costs.drawing(1, 1)
-    if not costs.call:  # one output a call is all there is, or costs nothing besides
-        return f"{duration(each * draws / workers)} {_where(workers)}"
-    alone = f"{duration(apart * draws / workers)} if each output needs a call"
-    return f"{duration(each * draws / workers)} {_where(workers)} by rows, {alone}"
+def _seconds(draws: float, calls: float, costs: Costs, workers: int) -> str:
+    """How long plain draws in so many calls take."""
+    return duration((costs.draw * draws + costs.call * calls + _LOOKED_UP * draws) / workers)
 
 
 def _where(workers: int) -> str:
     return "in one process" if workers == 1 else f"on {workers} workers"
 
 
-def _time(draws: int, calls: int, costs: Costs, workers: int) -> str:
-    return f"{duration((costs.drawing(draws, calls) + _LOOKED_UP * draws) / workers)} {_where(workers)}"
+def _takes(draws: float, costs: Costs, workers: int) -> str:
+    """How long plain draws take, if all rows are drawn in one call."""
+    words = f"{_seconds(draws, 0, costs, workers)} {_where(workers)}"
+    if not costs.call:  # one output a call is all there is, or costs nothing besides
+        return words
+    return f"{words} by rows, {_seconds(draws, draws, costs, workers)} if each output needs a call"
 
 
 def _chosen(problem: Problem, number: int, choice: Choice, time: Callable[[int, int], str]) -> Words:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from hpcdp._base.rounding import share
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StoreError
 from hpcdp.importance.bounds import (
@@ -23,7 +24,6 @@ from hpcdp.importance.bounds import (
     upper_mean,
 )
 from hpcdp.importance.plan import Choice, Part, known_choice, parts_of, tested_pairs
-from hpcdp.importance.warnings import DRAWN, INFLATED, LEARNED, LEFT_OUT, UNLEARNED, fallen_words, unexplained_words
 from hpcdp.notions.resolution import Entries
 from hpcdp.planning.index import Index, first_of
 from hpcdp.results.cells import CELL, maximum_of
@@ -31,6 +31,15 @@ from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records, few
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import Problem
+
+INFLATED = ("D′", "D")
+"""The law that e^ε multiplies, of each direction."""
+
+UNLEARNED, LEARNED, LEFT_OUT, DRAWN = range(4)
+"""What is known of a pair: nothing; what levels learned of it; that it was left out of the test by that; all its draws."""
+
+_WELL, _BADLY = 10.0, 3.0  # standard errors of δ̂ that tell it well, and that hardly do
+_WIDER = 3.0  # times training's standard error, out of more draws, that only heavy draws explain
 
 _TOLD = 3.0  # standard errors within which nothing is told from 0, for weights are far from normal
 _FEWEST_CHUNKS = 30
@@ -74,7 +83,7 @@ class Tape(Derived):
         found = _unknown(shape)
         first = first_of(problem.tape_keys)
         tested = tested_pairs(problem, index)
-        share = _share(problem, len(first), tested or {})
+        part = _share(problem, len(first), tested or {})
         for number in range(pairs):
             source = first[problem.tape_keys[number]]
             choice = known_choice(problem, index, source)
@@ -88,7 +97,7 @@ class Tape(Derived):
             if any(part.missing for part in parts.values()):
                 continue
             found["tape_stage"][1][number] = DRAWN
-            level = np.asarray(choice.levels) * share
+            level = np.asarray(choice.levels) * part
             found["level"][1][number] = level
             for direction in (0, 1):
                 own = _direction(parts, choice, direction, epsilons, level[direction])
@@ -228,9 +237,9 @@ def _share(problem: Problem, pairs: int, tested: Mapping[int, Choice]) -> float:
 
     Never more than all of it in sum: where equal pairs became unequal, earlier levels were chosen for fewer.
     """
-    share, failure = pairs / max(1, len(tested)), 1.0 - problem.study.estimate.confidence
-    spent = share * math.fsum(level for choice in tested.values() for row in choice.levels for level in row)
-    return share * failure / spent if spent > failure * (1.0 + 1e-9) else share
+    factor, failure = pairs / max(1, len(tested)), 1.0 - problem.study.estimate.confidence
+    spent = factor * math.fsum(level for choice in tested.values() for row in choice.levels for level in row)
+    return factor * failure / spent if spent > failure * (1.0 + 1e-9) else factor
 
 
 def _direction(parts: Parts, choice: Choice, direction: int, epsilons: Floats, level: Floats) -> dict[str, Any]:
@@ -358,3 +367,51 @@ def _largest(within: Floats) -> Arrays:
 def _whole(logs: Ints) -> list[int] | None:
     """Sums of logarithms as whole numbers, which may be larger than 2⁶³; None without a bet."""
     return None if (logs[..., 0] < 0).any() else [int(high) * _PARTS + int(low) for high, low in logs]
+
+
+def unexplained_words(arrays: Arrays) -> tuple[str, ...]:
+    """Of each direction in which training met draws that proposals do not explain."""
+    reached, worth = (arrays[f"training_{name}"][1] for name in ("reached", "worth"))
+    found = []
+    for pair, direction, column, where in _places(reached > 0, arrays):
+        place = pair, direction, column
+        found.append(
+            f"{where}: {reached[place]:,} draws of {INFLATED[direction]} that taught lie in the set, and tell its probability "
+            f"only as {worth[place]:.1f} plain ones would: one or a few carry nearly all of it, which proposals do not explain. "
+            "A region of tape that they do not reach may lead there, or the set was learned badly: δ̂ may be far off there, "
+            "and 0; bounds hold all the same. Another study.seed learns anew."
+        )
+    return tuple(found)
+
+
+def fallen_words(arrays: Arrays) -> tuple[str, ...]:
+    """Of each direction in which the test does not tell a δ̂ that training told well, out of no fewer draws."""
+    before, spread, delta, error = (
+        arrays[name][1] for name in ("training_delta", "training_error", "delta", "standard_error")
+    )
+    with np.errstate(invalid="ignore"):
+        fell = (before > _WELL * spread) & (spread > 0.0) & (delta <= _BADLY * error) & (error > _WIDER * spread)
+    found = []
+    for pair, direction, column, where in _places(fell, arrays):
+        place = pair, direction, column
+        told, tested = (
+            f"{share(float(value[place]))} ± {share(float(own[place]))}"
+            for value, own in ((before, spread), (delta, error))
+        )
+        found.append(
+            f"{where}: training told δ = {told}, and the test {tested}, far wider: few draws of {INFLATED[direction]} carry much "
+            "of it. That may be chance, or a region of tape that proposals do not reach; bounds hold all the same."
+        )
+    return tuple(found)
+
+
+def _places(chosen: Bools, arrays: Arrays) -> list[tuple[int, int, int, str]]:
+    """Pair, direction and first column of each direction with any, and all of it in words."""
+    epsilon, found = arrays["epsilon"][1], []
+    for pair, direction in np.argwhere(chosen.any(axis=2)).tolist():
+        columns = np.flatnonzero(chosen[pair, direction])
+        low, high = epsilon[columns].min(), epsilon[columns].max()
+        which = f"{low:g}" if columns.size == 1 else f"{low:g} to {high:g} ({columns.size} of them)"
+        column = int(columns[epsilon[columns].argmin()])
+        found.append((pair, direction, column, f"pair {pair}, {DIRECTIONS[direction]}, ε = {which}"))
+    return found

@@ -11,7 +11,7 @@ import numpy as np
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.importance.plan import how_to_ask
-from hpcdp.importance.warnings import DRAWN, INFLATED, LEFT_OUT
+from hpcdp.importance.result import DRAWN, INFLATED, LEFT_OUT
 from hpcdp.report.exposed import pair_words
 from hpcdp.results.result import Result
 

@@ -23,7 +23,7 @@ from studies import make_study
 from studies import run as run_study
 
 from hpcdp.analytic import exact
-from hpcdp.importance.warnings import DRAWN, LEARNED, LEFT_OUT, UNLEARNED
+from hpcdp.importance.result import DRAWN, LEARNED, LEFT_OUT, UNLEARNED
 from hpcdp.report import accuracy, renyi, risk
 from hpcdp.report.colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
 from hpcdp.report.epsilon_at import table as levels_table

@@ -12,8 +12,8 @@ from studies import make_study, run
 
 from benchmarks.tape_hidden import find
 from hpcdp.importance.plan import Choice
+from hpcdp.importance.result import fallen_words, unexplained_words
 from hpcdp.importance.training import Direction, Taught, draws_for
-from hpcdp.importance.warnings import fallen_words, unexplained_words
 from hpcdp.report.printed import text
 from hpcdp.results.result import Result
 from hpcdp.store.records import read_records
