@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -58,6 +59,17 @@ class Tape(Noted):
 
     __str__ = __repr__
 
+    def _plainly(self, name: str, *args: Any, is_shared: bool = False, **named: Any) -> Any:
+        """What NumPy's method of this name draws, without a proposal."""
+
+        def draw(source: Stream) -> Any:
+            is_own = source is self._plain() or named.get("out") is None  # a stream for comparison fills another array
+            return getattr(_Numpy, name)(
+                source, *args, **(named if is_own else named | {"out": np.empty_like(named["out"])})
+            )
+
+        return self._passed(draw, is_shared)
+
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         """As of NumPy."""
         return super().uniform(_real(low), _real(high), size)
@@ -83,13 +95,13 @@ class Tape(Noted):
             ready = self._ready.get("uniform")
             return ready.pop() if ready else self._one("uniform")
         if _is_single(dtype):
-            return self._passed(lambda source: _Numpy.random(source, size, dtype, _own(out, source, self)))
+            return self._plainly("random", size, dtype, out=out)
         return super().random(size, dtype, out)
 
     def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """As of NumPy; of float32 plain."""
         if _is_single(dtype):
-            return self._passed(lambda source: _Numpy.standard_normal(source, size, dtype, _own(out, source, self)))
+            return self._plainly("standard_normal", size, dtype, out=out)
         return super().standard_normal(size, dtype, out)
 
     def standard_exponential(
@@ -97,9 +109,7 @@ class Tape(Noted):
     ) -> Any:
         """As of NumPy; of float32 plain."""
         if _is_single(dtype):
-            return self._passed(
-                lambda source: _Numpy.standard_exponential(source, size, dtype, method, _own(out, source, self))
-            )
+            return self._plainly("standard_exponential", size, dtype, method, out=out)
         return super().standard_exponential(size, dtype, method, out)
 
     def integers(
@@ -147,7 +157,7 @@ class Tape(Noted):
             found = order[0] if size is None else order.reshape(_shape(size))
         if found is not None:
             return np.take(items, found, axis=axis)
-        return self._passed(lambda source: _Numpy.choice(source, a, size, replace, p, axis, shuffle), is_shared=True)
+        return self._plainly("choice", a, size, replace, p, axis, shuffle, is_shared=True)
 
     def _reordered(self, items: NDArray[Any], axis: int) -> NDArray[Any] | None:
         """The items of the present output in a random order along an axis; None: drawn without a proposal."""
@@ -161,14 +171,14 @@ class Tape(Noted):
         found = self._reordered(np.arange(x) if isinstance(x, int | np.integer) else np.asarray(x), axis)
         if found is not None:
             return found
-        return self._passed(lambda source: _Numpy.permutation(source, x, axis), is_shared=True)
+        return self._plainly("permutation", x, axis, is_shared=True)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """As of NumPy."""
         is_list = type(x) is list and axis == 0
         found = self._reordered(np.arange(len(x)) if is_list else x, axis) if is_list or type(x) is np.ndarray else None
         if found is None:
-            self._passed(lambda source: _Numpy.shuffle(source, x, axis), is_shared=True)
+            self._plainly("shuffle", x, axis, is_shared=True)
         else:
             x[:] = [x[i] for i in found.tolist()] if is_list else found
 
@@ -182,32 +192,16 @@ class Tape(Noted):
         elif items.ndim == 1 and axis in (None, 0, -1):
             found = self._reordered(items, 0)
         if found is None:
-            return self._passed(lambda source: _Numpy.permuted(source, x, axis=axis, out=out), is_shared=True)
+            return self._plainly("permuted", x, axis=axis, out=out, is_shared=True)
         if out is None:
             return found
         out[...] = found
         return out
 
-    def geometric(self, p: Any, size: Any = None) -> Any:
-        """As of NumPy, by inversion of an exponential."""
-        chance = _real(p)
-        if not _all(chance, (_LEAST, 1.0)):
-            return self._passed(lambda source: _Numpy.geometric(source, p, size))
-        with np.errstate(divide="ignore"):
-            rate = -np.log1p(-np.asarray(chance))
-        before = self._place("exponential")
-        found = self._base(EXPONENTIAL, size, rate)
-        self._stepped(before, rate)
-        with np.errstate(over="ignore"):
-            found = np.clip(np.ceil(found / rate), 1.0, _LARGEST).astype(np.int64)
-        return _shown(found, size)
-
     def standard_gamma(self, shape: Any, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """As of NumPy; of float32 plain."""
         if _is_single(dtype) or not _all(shape, _FINITE):
-            return self._passed(
-                lambda source: _Numpy.standard_gamma(source, shape, size, dtype, _own(out, source, self))
-            )
+            return self._plainly("standard_gamma", shape, size, dtype, out=out)
         if out is not None:
             if size is not None and np.empty(size).shape != out.shape:
                 raise ValueError("size must match out.shape when used together")
@@ -215,16 +209,10 @@ class Tape(Noted):
             return out
         return self._tilted("gamma", (shape,), size, lambda source: _Numpy.standard_gamma(source, shape, size))
 
-    def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
-        """As of NumPy."""
-        if not (_all(shape, _FINITE) and _all(scale, _POSITIVE)):
-            return self._passed(lambda source: _Numpy.gamma(source, shape, scale, size))
-        return _shown(self._gammas(size, shape, scale) * np.asarray(scale, np.float64), size)
-
     def poisson(self, lam: Any = 1.0, size: Any = None) -> Any:
         """As of NumPy."""
         if not _all(lam, (0.0, 1e9)):
-            return self._passed(lambda source: _Numpy.poisson(source, lam, size))
+            return self._plainly("poisson", lam, size)
         return self._tilted("poisson", (lam,), size, lambda source: _Numpy.poisson(source, lam, size))
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
@@ -232,7 +220,7 @@ class Tape(Noted):
         trials = np.asarray(n)
         usual = trials.dtype.kind in "iu" and bool(((trials >= 0) & (trials < 1 << 53)).all())
         if not (usual and _all(p, (0.0, 1.0))):
-            return self._passed(lambda source: _Numpy.binomial(source, n, p, size))
+            return self._plainly("binomial", n, p, size)
         return self._tilted("binomial", (n, p), size, lambda source: _Numpy.binomial(source, n, p, size))
 
     def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
@@ -241,7 +229,7 @@ class Tape(Noted):
         if _index(n) == 1 and masses.ndim == 1 and 0 < masses.size <= MOST_VALUES and _is_law(masses):
             found = np.asarray(self._values(masses / masses.sum(), size))
             return (found[..., None] == np.arange(masses.size)).astype(np.int64)
-        return self._passed(lambda source: _Numpy.multinomial(source, n, pvals, size))
+        return self._plainly("multinomial", n, pvals, size)
 
     # what is made of these, of the shape that is asked for with these parameters
 
@@ -264,10 +252,21 @@ class Tape(Noted):
         """As of NumPy."""
         shapes = np.asarray(alpha, np.float64)
         if shapes.ndim != 1 or not _all(shapes, _SHAPE):
-            return self._passed(lambda source: _Numpy.dirichlet(source, alpha, size))
+            return self._plainly("dirichlet", alpha, size)
         wanted = (*(() if size is None else _shape(size)), shapes.size)
         drawn = np.asarray(self.standard_gamma(shapes, wanted))
         return drawn / drawn.sum(axis=-1, keepdims=True)
+
+
+def _geometric(tape: Tape, size: Any, chance: Any) -> Any:
+    """By inversion of an exponential."""
+    with np.errstate(divide="ignore"):
+        rate = -np.log1p(-chance)
+    before = tape._place("exponential")
+    found = tape._base(EXPONENTIAL, size, rate)
+    tape._stepped(before, rate)
+    with np.errstate(over="ignore"):
+        return np.clip(np.ceil(found / rate), 1.0, _LARGEST).astype(np.int64)
 
 
 def _logistic(tape: Tape, size: Any, loc: Any, scale: Any) -> Any:
@@ -301,6 +300,8 @@ def _triangular(tape: Tape, size: Any, a: Any, c: Any, b: Any) -> Any:
 _PLACE, _SCALE = (0.0, _ANY), (1.0, _NOT_NEGATIVE)
 _Domain = tuple[float, float]
 _MADE: dict[str, tuple[dict[str, tuple[Any, _Domain]], Any]] = {
+    "geometric": ({"p": (None, (_LEAST, 1.0))}, _geometric),
+    "gamma": ({"shape": (None, _FINITE), "scale": (1.0, _POSITIVE)}, lambda t, n, k, s: t._gammas(n, k, s) * s),
     "lognormal": ({"mean": _PLACE, "sigma": _SCALE}, lambda t, n, m, s: np.exp(t.normal(m, s, n))),
     "rayleigh": ({"scale": _SCALE}, lambda t, n, s: s * np.sqrt(2.0 * t._base(EXPONENTIAL, n, s))),
     "weibull": ({"a": (None, _POSITIVE)}, lambda t, n, a: t._base(EXPONENTIAL, n, a) ** (1.0 / a)),
@@ -324,7 +325,7 @@ _MADE: dict[str, tuple[dict[str, tuple[Any, _Domain]], Any]] = {
 
 def _method(name: str) -> Any:
     """NumPy's method of this name, of a distribution that is made of others, or plain."""
-    numpys, made = getattr(_Numpy, name), _MADE.get(name)
+    made = _MADE.get(name)
 
     def method(self: Tape, *args: Any, **named: Any) -> Any:
         if made is not None:
@@ -334,7 +335,7 @@ def _method(name: str) -> Any:
                 size = given.pop("size")
                 if all(_all(given[key], domain) for key, (_, domain) in made[0].items()):
                     return _shown(made[1](self, size, *(np.asarray(one, np.float64) for one in given.values())), size)
-        return self._passed(lambda source: numpys(source, *args, **named))
+        return self._plainly(name, *args, **named)
 
     method.__name__, method.__doc__ = name, "As of NumPy." if made else "As of NumPy, plain."
     return method
@@ -381,21 +382,13 @@ def _is_law(masses: Floats) -> bool:
 
 def _index(given: Any) -> int | None:
     """A whole number, None of anything else."""
-    if type(given) is int:
-        return given
-    try:
-        return operator.index(given) if not isinstance(given, np.ndarray) or given.ndim == 0 else None
-    except TypeError:
-        return None
+    with suppress(TypeError):
+        return operator.index(given)
+    return None
 
 
 def _is_single(dtype: Any) -> bool:
     return dtype is not np.float64 and np.dtype(dtype) != np.float64
-
-
-def _own(out: Any, source: Any, tape: Any) -> Any:
-    """The array that was given to be filled, of a stream for comparison another."""
-    return out if out is None or source is tape._plain() else np.empty_like(out)
 
 
 def _shown(found: Any, size: Any) -> Any:
