@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import import_module
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
 from hpcdp.engine.context import Context
-from hpcdp.engine.learning import counters_of, learn
+from hpcdp.engine.learning import counters_of
 from hpcdp.engine.outcomes import Report
 from hpcdp.engine.sweep import sweep
-from hpcdp.engine.ways import Run
 from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions.dependence import COLUMNS, count_in_order, looked_thresholds
-from hpcdp.planning.counted import Count, Learn
-from hpcdp.planning.refining import LearnPilots, Tally
-from hpcdp.planning.task import Work
+from hpcdp.planning.counted import Count
 from hpcdp.store.arrays import fingerprint
 
 _TELLING = 1 << 12  # outputs of a chunk in its fingerprint where streams are long: they tell it from others as well
@@ -73,20 +67,3 @@ def count(context: Context, items: Count, report: Report) -> None:
     }
     if entries:
         report.add("counts", items.name(problem, whole), body)
-
-
-def _refined(name: str) -> Run:
-    """Work of refined losses, whose modules take a twentieth of a small run to load."""
-
-    def run(*arguments: Any) -> None:
-        getattr(import_module("hpcdp.engine.refining"), name)(*arguments)
-
-    return run
-
-
-RUNS: Mapping[type[Work], Run] = {
-    LearnPilots: _refined("learn_pilots"),
-    Tally: _refined("tally"),
-    Learn: learn,
-    Count: count,
-}

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from hpcdp.engine.context import Context
 from hpcdp.engine.outcomes import Failure, Report
-from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses.histogram.counting import OutsideError, count_bins
 from hpcdp.notions.bins import refuse_atoms
 from hpcdp.planning.histogram import CountBins, parameters_of, stage_of
-from hpcdp.planning.task import Work
 from hpcdp.store.arrays import fingerprint
 
 _FIRST = 1 << 16  # outputs of a law that are looked at for equal ones
@@ -58,6 +54,3 @@ def count(context: Context, work: CountBins, report: Report) -> None:
         "fingerprints": {law: found for law, found in prints.items() if found},
     }
     report.add("counts", work.name(problem, [*prints]), body)
-
-
-RUNS: Mapping[type[Work], Run] = {CountBins: count}

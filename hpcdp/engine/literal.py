@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from hpcdp._base.doing import drawing
 from hpcdp.engine.context import Context
 from hpcdp.engine.outcomes import Failure, Report
-from hpcdp.engine.ways import Run
 from hpcdp.errors import MechanismError
 from hpcdp.keys import digest_json, stream
 from hpcdp.losses.knn.literal import count_rejections, testing_risk
 from hpcdp.losses.knn.parameters import LiteralKnnParameters
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.planning.literal import TrainCells
-from hpcdp.planning.task import Work
 from hpcdp.study.problem import LiteralCell
 
 
@@ -66,6 +64,3 @@ def _redraw(context: Context, law: str, cell: str, side: str) -> Callable[[str, 
             return problem.sampler.draw_from(problem.laws[law], key, stage, chunk, size, problem.schema)
 
     return draw
-
-
-RUNS: Mapping[type[Work], Run] = {TrainCells: train_cells}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from hpcdp.engine.context import Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.sweep import sweep
-from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses.local import find_peak, has_densities, in_region, inside, weigh
@@ -19,7 +17,6 @@ from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions.dependence import COLUMNS, count_in_order
 from hpcdp.notions.region import choose_regions
 from hpcdp.planning.pure import Choice, Choose, TestRegion
-from hpcdp.planning.task import Work
 from hpcdp.store.arrays import fingerprint
 from hpcdp.study.problem import Problem, describe_pairs
 
@@ -134,6 +131,3 @@ def test_region(context: Context, work: TestRegion, report: Report) -> None:
             "fingerprints": prints,
         }
         report.add("counts", work.name(problem), body)
-
-
-RUNS: Mapping[type[Work], Run] = {Choose: choose, TestRegion: test_region}

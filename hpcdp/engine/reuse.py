@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.engine.context import Context
 from hpcdp.engine.outcomes import Failure, Report
-from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.protocol import Loss, Outputs, Side
 from hpcdp.planning.reuse import CountParts
-from hpcdp.planning.task import Work
 from hpcdp.study.problem import describe_pairs
 from hpcdp.study.reuse import Cut, Part
 
@@ -89,6 +85,3 @@ def _side(outputs: Outputs) -> Side:
     if outputs.ndim == 1 and outputs.dtype == np.float64:
         return Side(ascending(outputs), outputs.shape[0], is_sorted=True)
     return Side(outputs, outputs.shape[0])
-
-
-RUNS: Mapping[type[Work], Run] = {CountParts: count_parts}

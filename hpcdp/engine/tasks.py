@@ -6,14 +6,13 @@ A mechanism's failure on one chunk costs that chunk and what depends on it; it i
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
 from hpcdp.engine.context import ChunkError, Context, open_context
 from hpcdp.engine.outcomes import Failure, NewFile, Report, no_memory, stage_file, unusable
-from hpcdp.engine.ways import Run, runs_of
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.losses import make_loss
 from hpcdp.losses._sort import ascending
@@ -22,7 +21,7 @@ from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.streams import Stream
 from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.planning.sampling import Draw, DrawRounds
-from hpcdp.planning.task import Task, Work
+from hpcdp.planning.task import Task
 from hpcdp.store.fence import check_generation
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.modes import own_files
@@ -42,8 +41,8 @@ def run_task(root: str, version: int, generation: Generation, task: Task) -> Rep
     report = Report(task.name)
     try:
         context = open_context(root, version, task.sizes).under(generation)
-        runs = {**RUNS, **runs_of(context.problem)}
-        runs[type(task.work)](context, task.work, report)
+        module, _, name = task.work.does.partition(":")
+        getattr(import_module(module), name)(context, task.work, report)
     except OSError as error:
         check_generation(Layout(Path(root)), generation)
         raise unusable(root, error) from error
@@ -55,7 +54,8 @@ def run_task(root: str, version: int, generation: Generation, task: Task) -> Rep
     return report
 
 
-def _draw(context: Context, work: Draw, report: Report) -> None:
+def draw(context: Context, work: Draw, report: Report) -> None:
+    """Draw and keep blocks."""
     stages = {stage.name: stage for stage in context.problem.kept_stages}
     if not work.packed:
         for law, name, block in work.blocks:
@@ -87,7 +87,8 @@ def _pack(context: Context, blocks: dict[str, list[Outputs]], report: Report) ->
     report.add(PACKS, name, {"fingerprints": prints}, [NewFile(Path("samples", "packs", name), staged=staged)])
 
 
-def _draw_rounds(context: Context, work: DrawRounds, report: Report) -> None:
+def draw_rounds(context: Context, work: DrawRounds, report: Report) -> None:
+    """Draw and keep chunks of a sequential audit."""
     for law, chunk, size in work.chunks:
         _keep(context, Stage.endless(size), law, chunk, report)
 
@@ -102,10 +103,6 @@ def _keep(context: Context, stage: Stage, law: str, block: int, report: Report) 
         report.failures.append(Failure(error.where, error.reason, name))
         return
     report.add(SAMPLES, name, {"fingerprints": prints[name]}, [NewFile(Path("samples", name), staged=staged)])
-
-
-RUNS: Mapping[type[Work], Run] = {Draw: _draw, DrawRounds: _draw_rounds}
-"""What every way needs."""
 
 
 def check_blocks(root: str, version: int, items: tuple[tuple[str, str, int], ...]) -> list[tuple[tuple[str, str], str]]:

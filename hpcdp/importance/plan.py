@@ -137,6 +137,7 @@ class LearnTape(Work):
     """Learn proposals, sets and bets of these pairs."""
 
     kind: ClassVar[str] = "level"
+    does: ClassVar[str] = "hpcdp.importance.work:learn_tape"
     pairs: tuple[int, ...]
 
     def split(self) -> Sequence[LearnTape]:
@@ -159,6 +160,7 @@ class DrawTape(Work):
     """
 
     kind: ClassVar[str] = "tape"
+    does: ClassVar[str] = "hpcdp.importance.work:record_tape"
     pair: int
     part: str
     side: int

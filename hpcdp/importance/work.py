@@ -16,7 +16,6 @@ from hpcdp._base.node import NodeExecutor, ProcessDied
 from hpcdp._base.raised import readable
 from hpcdp.engine.context import ChunkError, Context
 from hpcdp.engine.outcomes import Failure, Found, NewFile, Report
-from hpcdp.engine.ways import Run
 from hpcdp.errors import DamagedError, HpcdpError, MechanismError
 from hpcdp.importance._kernels import find_inside
 from hpcdp.importance.bounds import spread
@@ -35,7 +34,6 @@ from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.code_digest import modules_of
 from hpcdp.mechanisms.functions import held, pickled
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.planning.task import Work
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.states import digest_of, read_state
 from hpcdp.store.tallies import DamagedRecord
@@ -407,5 +405,4 @@ def _hits(test: Judge, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any
     return {"hits": hits.tolist(), "union": union}
 
 
-RUNS: Mapping[type[Work], Run] = {LearnTape: learn_tape, DrawTape: record_tape}
 """What this way does."""

@@ -32,6 +32,7 @@ class Learn(Work):
     """Learn pairs at these thresholds, in a task of its own because several count with it."""
 
     kind: ClassVar[str] = "fit"
+    does: ClassVar[str] = "hpcdp.engine.learning:learn"
     pairs: tuple[int, ...]
     thresholds: Thresholds
 
@@ -54,6 +55,7 @@ class Count(Work):
     """Count a range of test chunks at these thresholds, for pairs that share D."""
 
     kind: ClassVar[str] = "count"
+    does: ClassVar[str] = "hpcdp.engine.counted:count"
     pairs: tuple[int, ...]
     start: int
     stop: int

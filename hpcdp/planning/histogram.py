@@ -49,6 +49,7 @@ class CountBins(Work):
     """Count a range of a stage's chunks of these laws in so many bins."""
 
     kind: ClassVar[str] = "bins"
+    does: ClassVar[str] = "hpcdp.engine.histogram:count"
     laws: tuple[str, ...]
     stage: str
     start: int

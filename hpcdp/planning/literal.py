@@ -21,6 +21,7 @@ class TrainCells(Work):
     """Draw, train and test for each of these cells."""
 
     kind: ClassVar[str] = "literal"
+    does: ClassVar[str] = "hpcdp.engine.literal:train_cells"
     cells: tuple[LiteralCell, ...]
 
     def split(self) -> Sequence[TrainCells]:

@@ -59,6 +59,7 @@ class Choose(Work):
     """Learn these pairs from their training samples, and choose what is tested of each."""
 
     kind: ClassVar[str] = "choose"
+    does: ClassVar[str] = "hpcdp.engine.pure:choose"
     pairs: tuple[int, ...]
 
     def split(self) -> Sequence[Choose]:
@@ -77,6 +78,7 @@ class TestRegion(Work):
     """Count a range of test chunks of one pair: outputs in its set, and weights at the outputs named beforehand."""
 
     kind: ClassVar[str] = "region"
+    does: ClassVar[str] = "hpcdp.engine.pure:test_region"
     pair: int
     start: int
     stop: int

@@ -23,6 +23,7 @@ class LearnPilots(Work):
     """Learn and store the pilots of these pairs."""
 
     kind: ClassVar[str] = "pilot"
+    does: ClassVar[str] = "hpcdp.engine.refining:learn_pilots"
     pairs: tuple[int, ...]
 
     def split(self) -> Sequence[LearnPilots]:
@@ -37,6 +38,7 @@ class Tally(Work):
     """Tally a range of a stage's chunks, of one side or of both, for pairs that share D."""
 
     kind: ClassVar[str] = "tally"
+    does: ClassVar[str] = "hpcdp.engine.refining:tally"
     pairs: tuple[int, ...]
     stage: str
     start: int

@@ -22,6 +22,7 @@ class CountParts(Work):
     """Learn and count parts of pairs' pools, (pair, number in `hpcdp.study.reuse.Cut.parts`), all at these thresholds."""
 
     kind: ClassVar[str] = "reuse"
+    does: ClassVar[str] = "hpcdp.engine.reuse:count_parts"
     parts: tuple[tuple[int, int], ...]
     thresholds: Thresholds
 

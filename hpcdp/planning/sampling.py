@@ -30,6 +30,7 @@ class Draw(Work):
     """Draw and keep blocks: (law, stage by name, block). packed: many in an array, since each is small."""
 
     kind: ClassVar[str] = "sample"
+    does: ClassVar[str] = "hpcdp.engine.tasks:draw"
     blocks: tuple[tuple[str, str, int], ...]
     packed: bool = False
 
@@ -54,6 +55,7 @@ class DrawRounds(Work):
     """
 
     kind: ClassVar[str] = "round"
+    does: ClassVar[str] = "hpcdp.engine.tasks:draw_rounds"
     is_one_draw: ClassVar[bool] = True
     chunks: tuple[tuple[str, int, int], ...]
 

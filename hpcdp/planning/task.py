@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 class Work(ABC):
     """What a task does: a pure function of the study and of these keys. Each way of estimating has its own kinds.
 
-    kind: in the plan's words. is_one_draw: a chunk that is a task for itself, so that who kills its worker is known.
+    kind: in the plan's words. does: "module:function", which a worker calls with a `Context`, the work and a `Report`.
+    is_one_draw: a chunk that is a task for itself, so that who kills its worker is known.
     """
 
     kind: ClassVar[str]
+    does: ClassVar[str]
     is_one_draw: ClassVar[bool] = False
 
     @abstractmethod

@@ -12,37 +12,34 @@ from hpcdp.study.file import Study
 class Way:
     """A way of estimating.
 
-    planning, results, engine: the modules with its parts, see `hpcdp.planning.ways`, `hpcdp.results.ways` and
-    `hpcdp.engine.ways`. keeps: whether all cells use the same samples, which may then stay in the store. decides: whether
-    what some of its tasks record decides what the others are. beside: the way whose work it may do too, for cells.
+    planning, results: the modules with its parts, see `hpcdp.planning.ways` and `hpcdp.results.ways`; what its tasks do, their
+    kinds of `Work` say. keeps: whether all cells use the same samples, which may then stay in the store. decides: whether what
+    some of its tasks record decides what the others are.
     """
 
     name: str
     planning: str
     results: str
-    engine: str
     keeps: bool = True
     decides: bool = False
-    beside: str | None = None
 
 
 WAYS = {
     way.name: way
     for way in (
-        Way("counted", "hpcdp.planning.counted", "hpcdp.results.counted", "hpcdp.engine.counted"),
-        Way("reused", "hpcdp.planning.reuse", "hpcdp.results.reuse", "hpcdp.engine.reuse"),
-        Way("literal", "hpcdp.planning.literal", "hpcdp.results.literal", "hpcdp.engine.literal", keeps=False),
-        Way("histogram", "hpcdp.planning.histogram", "hpcdp.results.histogram", "hpcdp.engine.histogram", decides=True),
-        Way("at_risk", "hpcdp.planning.at_risk", "hpcdp.results.at_risk", "hpcdp.engine.tasks"),  # it only draws
+        Way("counted", "hpcdp.planning.counted", "hpcdp.results.counted"),
+        Way("reused", "hpcdp.planning.reuse", "hpcdp.results.reuse"),
+        Way("literal", "hpcdp.planning.literal", "hpcdp.results.literal", keeps=False),
+        Way("histogram", "hpcdp.planning.histogram", "hpcdp.results.histogram", decides=True),
+        Way("at_risk", "hpcdp.planning.at_risk", "hpcdp.results.at_risk"),  # it only draws
         Way(
             "tape",
             "hpcdp.importance.plan",
             "hpcdp.importance.result",
-            "hpcdp.importance.work",
             keeps=False,
             decides=True,
         ),
-        Way("pure", "hpcdp.planning.pure", "hpcdp.results.pure", "hpcdp.engine.pure", decides=True, beside="counted"),
+        Way("pure", "hpcdp.planning.pure", "hpcdp.results.pure", decides=True),
     )
 }
 """By name; a loss may name its own (`hpcdp.losses.LossKind.way`)."""

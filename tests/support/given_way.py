@@ -46,6 +46,7 @@ class CountGiven(Work):
     """Count one chunk of a stage of a pair."""
 
     kind: ClassVar[str] = "given"
+    does: ClassVar[str] = f"{__name__}:count_given"
     pair: int
     stage: str
     chunk: int
@@ -113,9 +114,6 @@ def count_given(context, work, report):
         report.add("counts", work.name(problem), body)
 
 
-RUNS = {CountGiven: count_given}
-
-
 class GivenResults(Counted):
     """Of all samples, at equal shares of the failure probability: nothing ranked the cells."""
 
@@ -147,7 +145,7 @@ class GivenResults(Counted):
 
 DERIVED = GivenResults()
 
-PARTS = {"given": Way("given", __name__, __name__, __name__)}, {"given": GivenKind()}
+PARTS = {"given": Way("given", __name__, __name__)}, {"given": GivenKind()}
 
 if "pytest" not in sys.modules:  # on workers; other tests in pytest's own process know no such way
     WAYS.update(PARTS[0])
