@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hpcdp._base.asked import option
-from hpcdp._base.files import make_folders, read_attributes
+from hpcdp._base.files import describe_link, make_folders, read_attributes
 from hpcdp.errors import StoreError, StudyError
-from hpcdp.store.exclusive import create_exclusively
+from hpcdp.store.fence import create_exclusively
 from hpcdp.store.layout import EXPORTED, VERSION, Layout, group_metadata
-from hpcdp.store.links import refuse_links
 
 MARK = {"hpcdp": VERSION}
 """Attributes of a store's root."""
@@ -105,3 +106,27 @@ def latest_version(layout: Layout) -> int:
     """Number of the study's latest version, 0 of an empty store."""
     names = (re.fullmatch(r"study-(\d{6})\.json", p.name) for p in (layout.root / "study").glob("study-*.json"))
     return max((int(m.group(1)) for m in names if m), default=0)
+
+
+_DEPTHS = {"study": 2, "tallies": 2, "jobs": 1 << 10}
+"""Levels that are listed of a folder, of others one. What is deeper is replaced or deleted as a whole, which follows no link."""
+
+
+def refuse_links(root: Path) -> None:
+    """StudyError naming a symbolic link that is where a run writes, renames or deletes; the root itself may be one.
+
+    Folders are listed and no file is looked at: 0.2 to 0.4 s for 10⁵ entries on a busy local disk.
+    """
+    folders = [(str(root), 0)]
+    while folders:
+        folder, levels = folders.pop()
+        with (
+            suppress(FileNotFoundError, NotADirectoryError),
+            os.scandir(folder) as entries,
+        ):  # a run that goes on moves them
+            for entry in entries:
+                if entry.is_symlink():
+                    raise StudyError(describe_link(entry.path))
+                below = levels - 1 if levels else _DEPTHS.get(entry.name, 1)
+                if below and entry.is_dir(follow_symlinks=False):
+                    folders.append((entry.path, below))

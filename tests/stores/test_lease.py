@@ -32,8 +32,7 @@ from journals import line_of, records
 
 from hpcdp.errors import LeaseError
 from hpcdp.store.arrays import write_array
-from hpcdp.store.exclusive import create_exclusively
-from hpcdp.store.fence import check_generation, discard, replacing
+from hpcdp.store.fence import check_generation, create_exclusively, discard, replacing
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import STALE, Lease, acquire, holder
 from hpcdp.store.records import commit, has_record, put_json, record_names, set_aside

@@ -139,7 +139,7 @@ def _damage(store: Path) -> None:
     (store / "records" / "results.json").unlink()
 
 
-@pytest.mark.parametrize("place", ["counters", "lease", "records", "delta", "samples", "samples/packs"])
+@pytest.mark.parametrize("place", ["counters", "lease", "records", "samples", "samples/packs"])
 def test_links_that_are_planted_after_the_look(
     store: Path, victim: Path, scheduler: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +153,20 @@ def test_links_that_are_planted_after_the_look(
         done = call("resume", store, "--cluster", scheduler, code=None)
         assert f"{store / place} is a symbolic link" in done.stderr
         assert tree(victim) == before
+
+
+def test_a_link_in_the_place_of_a_root_array(
+    store: Path, victim: Path, scheduler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The array replaces the link itself."""
+    monkeypatch.setattr(hpcdp.store.root, "refuse_links", lambda _: None)
+    before = tree(victim)
+    _damage(store)
+    (store / "delta").rename(store.parent / "delta")
+    (store / "delta").symlink_to(victim)
+    call("resume", store, "--cluster", scheduler)
+    assert not (store / "delta").is_symlink()
+    assert tree(victim) == before
 
 
 def test_a_link_in_the_place_of_a_journal(store: Path, victim: Path) -> None:
