@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,25 @@ def test_every_changed_byte_is_seen(tmp_path: Path, chunk: int | None) -> None:
         path.write_bytes(whole[:place])
         with pytest.raises(DamagedError, match="damaged"):
             read_array(tmp_path / "a")
+
+
+@pytest.mark.parametrize("chunk", [None, 4])
+def test_other_metadata_are_damage(tmp_path: Path, chunk: int | None) -> None:
+    """But for names and attributes: a reader that goes by them would take other bytes, or run a codec that they name."""
+    write_array(tmp_path / "a", np.arange(10.0), chunk)
+    path = tmp_path / "a" / "zarr.json"
+    found = json.loads(path.read_text())
+    others = {"shape": [3], "data_type": "float32", "fill_value": 0.0, "zarr_format": 2, "node_type": "group"}
+    others |= {
+        key: [{"name": "other"}] for key in ("chunk_grid", "chunk_key_encoding", "codecs", "storage_transformers")
+    }
+    assert others.keys() == found.keys() - {"attributes"}
+    for key, value in others.items():
+        path.write_text(json.dumps({**found, key: value}))
+        with pytest.raises(DamagedError):
+            read_array(tmp_path / "a")
+    path.write_text(json.dumps({**found, "attributes": {"a": 1}, "dimension_names": ["x"]}))
+    assert read_array(tmp_path / "a").tolist() == list(range(10))
 
 
 def test_what_is_there_is_replaced_and_a_parent_is_not_made(tmp_path: Path) -> None:

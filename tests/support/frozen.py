@@ -62,7 +62,7 @@ def _within(store: Path, path: Path) -> str | None:
     name = re.sub(r"^records/\d+-[0-9a-f]{32}\.jsonl$", "records/journal", name)
     name = re.sub(r"^lease/\d{6}(?=/|$)", "gate", name)
     name = re.sub(r"^gate/.*", "gate/…", name)
-    name = re.sub(r"^\w+/(?=c/|c$|zarr\.json$)", "ARRAY/", name)
+    name = re.sub(r"^[a-z_]+$", "ARRAY", name)
     return re.sub(r"(/0)+$|[0-9a-f]{16,}|\d{6}-\d+|\d{4,}", "#", name)
 
 
