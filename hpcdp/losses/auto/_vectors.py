@@ -23,7 +23,8 @@ Floats = NDArray[np.float64]
 
 _FEWEST = 64  # outputs of a half: with fewer nothing is resolved, and nothing is chosen
 
-_LOSS = "loss"  # of a counter's state: the name of the loss, as bytes
+LOSS = "loss"
+"""Of a counter's state: the name of the loss, as bytes."""
 
 
 def _losses() -> dict[str, Loss]:
@@ -50,19 +51,14 @@ class ChosenCounter:
     def state(self) -> dict[str, NDArray[Any]] | None:
         """The counter's own, and the name."""
         state = self.counter.state()
-        return None if state is None else {**state, _LOSS: np.frombuffer(self.name.encode(), np.uint8)}
+        return None if state is None else {**state, LOSS: np.frombuffer(self.name.encode(), np.uint8)}
 
     @classmethod
     def restore(cls, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> ChosenCounter:
         """The counter whose `state` this is."""
-        name = state[_LOSS].tobytes().decode()
-        own = {key: array for key, array in state.items() if key != _LOSS}
+        name = state[LOSS].tobytes().decode()
+        own = {key: array for key, array in state.items() if key != LOSS}
         return cls(name, _losses()[name].restore(own, thresholds))
-
-    @staticmethod
-    def is_of(state: Mapping[str, NDArray[Any]]) -> bool:
-        """Whether the state is that of such a counter."""
-        return _LOSS in state
 
 
 @dataclass(frozen=True, eq=False)

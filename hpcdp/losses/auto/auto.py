@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.auto._line import AutoLine, has_few_values
-from hpcdp.losses.auto._vectors import AutoVectors, ChosenCounter
+from hpcdp.losses.auto._vectors import LOSS, AutoVectors, ChosenCounter
 from hpcdp.losses.auto.parameters import AutoParameters
 from hpcdp.losses.frequency.frequency import Frequency
 from hpcdp.losses.knn.knn import Knn
@@ -42,6 +42,4 @@ class Auto:
 
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: NDArray[np.float64]) -> Counter:
         """The counter whose `state` this is."""
-        return (
-            ChosenCounter.restore(state, thresholds) if ChosenCounter.is_of(state) else Knn().restore(state, thresholds)
-        )
+        return (ChosenCounter if LOSS in state else Knn()).restore(state, thresholds)

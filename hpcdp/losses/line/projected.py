@@ -15,6 +15,9 @@ from hpcdp.losses.protocol import Outputs
 Floats = NDArray[np.float64]
 State = Mapping[str, NDArray[Any]]
 
+PREFIX = "projection."
+"""Of the projection's arrays in the state of a pilot or a counter."""
+
 
 class Projection(Protocol):
     """Brings vector outputs to the line."""
@@ -28,24 +31,25 @@ class Projection(Protocol):
         ...
 
 
-def projection_state(projection: Projection, prefix: str) -> dict[str, NDArray[Any]]:
+def projection_state(projection: Projection, prefix: str = PREFIX) -> dict[str, NDArray[Any]]:
     """The projection's arrays, their names behind a prefix."""
     return {prefix + name: array for name, array in projection.state().items()}
 
 
-def restore_projection(state: State, prefix: str, restore: Callable[[State], Projection]) -> Projection | None:
-    """The projection whose arrays `state` holds behind the prefix; None where it holds none."""
+def restore_projection(
+    state: State, prefix: str = PREFIX, restore: Callable[[State], Projection] | None = None
+) -> Projection | None:
+    """The projection whose arrays `state` holds behind the prefix; None where it holds none, and nothing need restore it."""
     own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
-    return restore(own) if own else None
+    return restore(own) if own and restore is not None else None
 
 
 @dataclass(frozen=True, eq=False)
 class ProjectedCounter:
-    """Counts vector outputs by class of L̂, which is a step function of their projection. prefix: of its arrays' names."""
+    """Counts vector outputs by class of L̂, which is a step function of their projection."""
 
     projection: Projection
     steps: StepCounter
-    prefix: str
 
     def count(self, outputs: Outputs) -> NDArray[np.int64]:
         """Histogram over the 2T + 1 classes, int64, of outputs of shape (size, d)."""
@@ -61,10 +65,10 @@ class ProjectedCounter:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays that `restore_steps` needs."""
-        return {**self.steps.state(), **projection_state(self.projection, self.prefix)}
+        return {**self.steps.state(), **projection_state(self.projection)}
 
 
-def restore_steps(state: State, prefix: str, restore: Callable[[State], Projection]) -> StepCounter | ProjectedCounter:
-    """The counter whose `state` this is: a projected one where it holds a projection behind the prefix."""
-    steps, projection = StepCounter.restore(state), restore_projection(state, prefix, restore)
-    return steps if projection is None else ProjectedCounter(projection, steps, prefix)
+def restore_steps(state: State, restore: Callable[[State], Projection] | None) -> StepCounter | ProjectedCounter:
+    """The counter whose `state` this is: a projected one where it holds a projection."""
+    steps, projection = StepCounter.restore(state), restore_projection(state, PREFIX, restore)
+    return steps if projection is None else ProjectedCounter(projection, steps)

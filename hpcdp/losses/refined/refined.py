@@ -6,9 +6,9 @@ the line by the pilot's own score first; of strings, sequences and other discret
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,17 +32,6 @@ from hpcdp.losses.smooth._spline import fit_log_ratio
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-_PREFIX = "projection."  # of the projection's arrays in the state of a pilot or a counter
-
-
-@runtime_checkable
-class Projects(Protocol):
-    """A loss whose models bring vector outputs to the line."""
-
-    def restore_projection(self, state: Mapping[str, NDArray[Any]]) -> Projection:
-        """The projection whose `state` this is."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,29 +67,25 @@ class Pilot:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays that `restore` needs."""
-        projected = {} if self.projection is None else projection_state(self.projection, _PREFIX)
+        projected = {} if self.projection is None else projection_state(self.projection)
         return {**self.cells.state(), "losses": self.losses, **projected}
 
     @classmethod
     def restore(cls, state: Mapping[str, NDArray[Any]], loss: Loss) -> Pilot:
         """The pilot whose `state` this is."""
         if "starts" in state:
-            return cls(LineCells.restore(state), state["losses"], restore_projection(state, _PREFIX, _restorer(loss)))
+            return cls(
+                LineCells.restore(state),
+                state["losses"],
+                restore_projection(state, restore=getattr(loss, "restore_projection", None)),
+            )
         return cls(Distinct.restore(state), state["losses"], None)
-
-
-def _restorer(loss: Loss) -> Callable[[Mapping[str, NDArray[Any]]], Projection]:
-    def restore(state: Mapping[str, NDArray[Any]]) -> Projection:
-        assert isinstance(loss, Projects)
-        return loss.restore_projection(state)
-
-    return restore
 
 
 def restore_counter(state: Mapping[str, NDArray[Any]], loss: Loss) -> Counter:
     """The refined counter whose `state` this is."""
     if "starts" in state:
-        return restore_steps(state, _PREFIX, _restorer(loss))
+        return restore_steps(state, getattr(loss, "restore_projection", None))
     return FrequencyCounter.restore(state)
 
 
@@ -122,7 +107,7 @@ class Refined:
         if isinstance(pilot.cells, Distinct):
             return FrequencyCounter(pilot.cells, self.classes.astype(np.int32), 2 * thresholds.size + 1)
         steps = StepCounter.merged(pilot.cells.starts, self.classes, thresholds)
-        return steps if pilot.projection is None else ProjectedCounter(pilot.projection, steps, _PREFIX)
+        return steps if pilot.projection is None else ProjectedCounter(pilot.projection, steps)
 
 
 def by_class(classes: Ints, tally: CellTally, thresholds: Floats) -> Ints:

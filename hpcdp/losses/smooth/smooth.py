@@ -28,8 +28,6 @@ __all__ = ["Smooth", "SmoothLine", "SmoothParameters", "SmoothVectors"]
 
 Floats = NDArray[np.float64]
 
-_PREFIX = "predictor."  # of the predictor's arrays in a counter's state
-
 
 @dataclass(frozen=True, eq=False)
 class SmoothLine:
@@ -82,7 +80,7 @@ class SmoothVectors:
 
     def counter(self, thresholds: Floats) -> ProjectedCounter:
         """A counter for sorted distinct thresholds, shape (T,)."""
-        return ProjectedCounter(self.predictor, self.line.counter(thresholds), _PREFIX)
+        return ProjectedCounter(self.predictor, self.line.counter(thresholds))
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ class Smooth:
 
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> StepCounter | ProjectedCounter:
         """The counter whose `state` this is."""
-        return restore_steps(state, _PREFIX, Predictor.restore)
+        return restore_steps(state, Predictor.restore)
 
     def restore_projection(self, state: Mapping[str, NDArray[Any]]) -> Predictor:
         """The projection whose `state` this is."""
