@@ -58,10 +58,10 @@ def learn_additive(columns: Columns, batches: Batches, penalty: float) -> Additi
     """
     from scipy.optimize import minimize
 
-    size, root = _whiten(columns, batches, penalty)
+    size, factor = _whiten(columns, batches, penalty)
 
     def objective(u: Floats) -> tuple[float, Floats]:
-        w = root(u)
+        w = _solve(factor, u, "T")
         total, gradient = 0.5 * penalty * float(w[1:] @ w[1:]), penalty * w
         gradient[0] = 0.0
         wide = w.astype(np.float32)
@@ -72,37 +72,24 @@ def learn_additive(columns: Columns, batches: Batches, penalty: float) -> Additi
             residual = _expit(z) - is_other
             gradient[1:] += residual.astype(np.float32) @ x
             gradient[0] += residual.sum()
-        return total / size, root.transposed(gradient) / size
+        return total / size, _solve(factor, gradient, "N") / size
 
     start = np.zeros(columns.size + 1)
     noise = 0.02 / np.sqrt(size)
     found = minimize(
         objective, start, jac=True, method="L-BFGS-B", options={"gtol": noise, "ftol": 0, "maxiter": _STEPS}
     )
-    w = root(found.x)
+    w = _solve(factor, found.x, "T")
     return Additive(columns, w[1:], float(w[0]))
 
 
-@dataclass(frozen=True, eq=False)
-class _Root:
-    """w = A·u with A·Aᵀ the inverse curvature; factor: lower Cholesky factor (n, n) of the curvature, or its root (n,)."""
-
-    factor: Floats
-
-    def __call__(self, u: Floats) -> Floats:
-        return self._solve(u, "T")
-
-    def transposed(self, w: Floats) -> Floats:
-        return self._solve(w, "N")
-
-    def _solve(self, x: Floats, trans: str) -> Floats:
-        if self.factor.ndim == 1:
-            return x / self.factor
-        return solve_triangular(self.factor, x, lower=True, trans=trans)
+def _solve(factor: Floats, x: Floats, trans: str) -> Floats:
+    """A·x ("T") or Aᵀ·x ("N") with A·Aᵀ the inverse curvature; factor: its lower Cholesky factor (n, n), or its root (n,)."""
+    return x / factor if factor.ndim == 1 else solve_triangular(factor, x, lower=True, trans=trans)
 
 
-def _whiten(columns: Columns, batches: Batches, penalty: float) -> tuple[int, _Root]:
-    """How many rows there are, and the root of the inverse curvature at zero weights, (features + 1)²."""
+def _whiten(columns: Columns, batches: Batches, penalty: float) -> tuple[int, Floats]:
+    """How many rows there are, and the factor (see `_solve`) of the curvature at zero weights, of features + 1."""
     n = columns.size + 1
     full = n <= _WIDEST
     curvature = np.zeros((n, n) if full else n)
@@ -117,9 +104,9 @@ def _whiten(columns: Columns, batches: Batches, penalty: float) -> tuple[int, _R
     curvature *= 0.25 / used
     extra = penalty / size + 1e-6
     if not full:
-        return size, _Root(np.sqrt(curvature + extra))
+        return size, np.sqrt(curvature + extra)
     curvature[np.diag_indices(n)] += extra
-    return size, _Root(np.asarray(np.linalg.cholesky(curvature), np.float64))
+    return size, np.asarray(np.linalg.cholesky(curvature), np.float64)
 
 
 def _expit(z: Floats) -> Floats:
