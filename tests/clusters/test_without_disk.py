@@ -53,7 +53,10 @@ def strange_fixture(hidden: Path) -> Iterator[Client]:
         if os.environ.get("HPCDP_REQUIRE_STRANGER") == "1":
             pytest.fail(missing)
         pytest.skip(missing)
-    with tempfile.TemporaryDirectory() as folder, LocalCluster(n_workers=0, dashboard_address=None) as cluster:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0") as cluster,
+    ):
         Path(folder).chmod(0o1777)
         script = ROOT / "tests" / "support" / "diskless.py"
         words = [sys.executable, str(script), str(hidden), cluster.scheduler_address, folder, USER]
@@ -107,6 +110,16 @@ def test_the_result_is_that_of_one_process(strange: Client, own: Path, name: str
     run(study, own / "there.zarr", client=strange)
     assert same(own / "here.zarr", own / "there.zarr")
     assert copies(strange) == []  # they end with their runs
+
+
+def test_what_is_learned_comes_back_whatever_its_size(strange: Client, own: Path) -> None:
+    study = golden("race", own.parent, train=200_000)
+    run(study, own / "here.zarr", workers=0)
+    run(study, own / "there.zarr", client=strange)
+    assert same(own / "here.zarr", own / "there.zarr")
+    (pilot,) = (own / "there.zarr" / "pilots").glob("*.npz")
+    assert pilot.stat().st_size > 1 << 20
+    assert pilot.read_bytes() == next((own / "here.zarr" / "pilots").glob("*.npz")).read_bytes()
 
 
 def test_kept_samples_need_the_disk(strange: Client, own: Path) -> None:
