@@ -30,9 +30,10 @@ def audit(options: argparse.Namespace) -> int:
     """Run a study and audit a claim by its trade-off points; the exit code."""
     from hpcdp.engine.auditing import refuse_tape, with_audited_loss, with_etas
     from hpcdp.engine.driver import read_study
-    from hpcdp.report.audit import report, to_json
+    from hpcdp.report.audit import report
     from hpcdp.report.plots import check_path
     from hpcdp.report.plots_audit import draw_audit
+    from hpcdp.report.tables import to_json
     from hpcdp.results.audit import audit
     from hpcdp.study.resolving import resolve
     from hpcdp.study.versions import refuse_other_study
@@ -68,7 +69,7 @@ def audit(options: argparse.Namespace) -> int:
     is_drawn = options.output is not None or draws_picture(options, plan)
     drawn = draw(is_drawn, lambda: draw_audit(found, picture), picture, again_with(options, "--plot"))
     if options.format == "json":
-        print(to_json(found))
+        print(to_json(found.to_dict()))
     else:
         print(f"{report(found)}\n\nstore: {store}\n{drawn}", end="")
     if options.show_rows:
@@ -112,8 +113,9 @@ def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any
 def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, picture: Path, where: Any) -> int:
     """A sequential audit; the exit code."""
     from hpcdp.engine.sequential_audit import refuse_unplayable, run_sequential
+    from hpcdp.report.audit import sequential_report
     from hpcdp.report.plots_audit import draw_sequential
-    from hpcdp.report.sequential import report, to_json
+    from hpcdp.report.tables import to_json
     from hpcdp.results.sequential import Rounds
     from hpcdp.study.resolving import resolve
 
@@ -129,9 +131,9 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
             found = run_sequential(problem, trial, store, claim, options.orientation, rounds, place, progress, again)
     drawn = draw(is_drawn, lambda: draw_sequential(found, picture), picture, again_with(options, "--plot"))
     if options.format == "json":
-        print(to_json(found))
+        print(to_json(found.to_dict()))
     else:
-        print(f"{report(found)}\n\nstore: {store}\n{drawn}", end="")
+        print(f"{sequential_report(found)}\n\nstore: {store}\n{drawn}", end="")
     return VIOLATED if found.verdict == VIOLATION else DONE
 
 

@@ -43,7 +43,7 @@ def submit(options: argparse.Namespace) -> None:
 
 def logs(options: argparse.Namespace) -> None:
     """Print the ends of the logs of a store's jobs."""
-    from hpcdp.report.logs import logs
+    from hpcdp.report.status import logs
 
     for line in logs(_folder_of(options.store), options.lines, options.job):
         print(line)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,29 +27,26 @@ def status(options: argparse.Namespace) -> None:
     print(status(options.store))
 
 
+_WITHOUT = {
+    "--accuracy": ("--delta",),
+    "--rows": ("--delta", "--accuracy"),
+    "--renyi": ("--delta", "--accuracy", "--rows"),
+    "--zcdp": ("--delta", "--accuracy", "--rows"),
+    "--pure": ("--delta", "--accuracy", "--renyi", "--zcdp"),
+}
+"""Of each option of `show` that asks for something else than the table of cells, with which others it cannot be given."""
+
+
 def show(options: argparse.Namespace) -> None:
     """Print a store's results."""
-    from hpcdp.report.at_risk import csv_text as risk_text
-    from hpcdp.report.printed import text
-    from hpcdp.report.table import csv_text
     from hpcdp.results.exported import load_result
 
-    if options.accuracy and options.delta:
-        raise StudyError("--accuracy: accepted without --delta; given: both")
-    if options.rows and (options.delta or options.accuracy):
-        raise StudyError("--rows: accepted without --delta and --accuracy; given: both")
-    if (options.renyi or options.zcdp) and (options.delta or options.accuracy or options.rows):
-        which = "--renyi" if options.renyi else "--zcdp"
-        raise StudyError(f"{which}: accepted without --delta, --accuracy and --rows; given: both")
-    if options.pure and (options.delta or options.accuracy or options.renyi or options.zcdp):
-        raise StudyError("--pure: accepted without --delta, --accuracy, --renyi and --zcdp; given: both")
-    others = {
-        "--delta": options.delta,
-        "--accuracy": options.accuracy,
-        "--rows": options.rows,
-        "--renyi": options.renyi,
-    }
-    given = [name for name, value in (others | {"--zcdp": options.zcdp, "--pure": options.pure}).items() if value]
+    names = ("--delta", "--accuracy", "--rows", "--renyi", "--zcdp", "--pure")
+    given = [name for name in names if getattr(options, name[2:])]
+    for name, others in _WITHOUT.items():
+        if name in given and any(other in given for other in others):
+            listed = " and ".join([", ".join(others[:-1]), others[-1]] if others[1:] else others)
+            raise StudyError(f"{name}: accepted without {listed}; given: both")
     if options.risk and given:
         raise StudyError(f"--risk: accepted alone; given with it: {', '.join(given)}")
     if not options.rows:
@@ -62,36 +58,76 @@ def show(options: argparse.Namespace) -> None:
             raise StudyError(
                 f"{', '.join(wrong)}: accepted with a store of databases; this one is of a study with [at_risk]"
             )
-    if options.risk:
-        _show_risk(result, options.risk, options.format)
-        if options.show_rows:
-            print_contents(result)
-        return
-    of_levels = options.delta or options.accuracy or options.zcdp or (options.renyi and not result.study.bounds_pure)
-    if of_levels and not result.study.counts_levels:
+    print(_view(result, options).render(options.format), end="")
+    for words in result.code_warnings if options.format == "csv" else ():  # which has no place for them
+        print(f"hpcdp: WARNING: {words}", file=sys.stderr)
+    if options.show_rows and not options.rows:
+        print_contents(result)
+
+
+def _view(result: Any, options: argparse.Namespace) -> Any:
+    """What is asked for; StudyError where the result does not have it."""
+    has_cells, is_binned = result.study.counts_levels, result.study.bounds_pure
+    if options.risk and not has_cells:
+        raise StudyError("--risk: accepted with cells by ε, which this store has not")
+    if not has_cells and (options.delta or options.accuracy or options.zcdp or (options.renyi and not is_binned)):
         raise StudyError(
             '--delta, --accuracy, --renyi, --zcdp: accepted with cells by ε, which a study with [pure] has with test = "all" '
             "only, and one of a histogram with epsilons"
         )
-    if options.rows and result.study.bounds_pure and not result.study.counts_levels:
+    if options.rows and is_binned and not has_cells:
         raise StudyError(
             "--rows: of a histogram accepted with epsilons, whose cells tell rows apart; --pure has every pair"
         )
     if options.pure or (options.rows and result.study.pure is not None):
-        _show_pure(result, options)
-    elif options.rows:
-        _show_rows(result, options.format, options.show_rows)
-    elif options.delta:
-        _show_levels(result, options.delta, options.format)
-    elif options.renyi or options.zcdp:
-        _show_renyi(result, options.renyi or [], options.zcdp, options.format)
-    elif options.accuracy:
-        _show_accuracy(result, options.format)
-    else:
-        lines = risk_text if result.study.at_risk is not None else csv_text
-        _print(result, options.format, result.to_json, lambda: lines(result), lambda: text(result))
-    if options.show_rows and not options.rows:
-        print_contents(result)
+        from hpcdp.report.pure import pure_view
+
+        if result.study.pure is None and not is_binned:
+            raise StudyError(
+                '--pure: accepted with a study that has [pure] or loss = "histogram"; of others: --delta 0'
+            )
+        return pure_view(result, options.rows)
+    if options.rows:
+        from hpcdp.report.exposed import rows_view
+
+        return rows_view(result, options.show_rows)
+    if options.renyi or options.zcdp:
+        return _renyi_view(result, options)
+    if options.delta or options.risk or options.accuracy:
+        from hpcdp.report.levels import accuracy_view, levels_view, risk_view
+        from hpcdp.results.bootstrap import bootstrap
+
+        if options.risk:
+            return risk_view(result, options.risk)
+        if options.delta:
+            return levels_view(result, [result.epsilon_at(d, alone=len(options.delta) == 1) for d in options.delta])
+        if options.format == "csv":
+            raise StudyError("--accuracy: accepted with --format are table and json; given: csv")
+        return accuracy_view(result, bootstrap(result))
+    from hpcdp.report import at_risk, printed, table
+    from hpcdp.report.tables import View
+
+    csv_text = table.csv_text if result.study.at_risk is None else at_risk.csv_text
+    return View(result.to_dict, lambda: printed.text(result), lambda: csv_text(result))
+
+
+def _renyi_view(result: Any, options: argparse.Namespace) -> Any:
+    """Rényi divergences and ρ; of a histogram what its published estimate says too."""
+    from hpcdp.report.levels import renyi_view
+    from hpcdp.report.pure import published_renyi_view
+
+    orders, form = options.renyi or [], options.format
+    if result.study.bounds_pure and orders:
+        published = published_renyi_view(result, orders)
+        if not result.study.counts_levels:
+            if form == "csv":
+                raise StudyError(
+                    "--renyi: of a histogram without epsilons accepted with --format table and json; given: csv"
+                )
+            return published
+        if form == "table":
+            print(published.text(), end="\n\n")
+    return renyi_view(result, result.renyi(orders), result.zcdp() if options.zcdp else None)
 
 
 def refuse_contents(options: argparse.Namespace) -> None:
@@ -101,89 +137,9 @@ def refuse_contents(options: argparse.Namespace) -> None:
 
 
 def print_contents(result: Any) -> None:
-    from hpcdp.report.rows import contents_lines
+    from hpcdp.report.exposed import contents_lines
 
     print("\n" + "\n".join(contents_lines(result)))
-
-
-def _show_rows(result: Any, form: str, contents: bool) -> None:
-    from hpcdp.report.rows import csv_text, rank_rows, table, to_json
-
-    ranking = rank_rows(result)
-    given = (result, ranking, contents)
-    _print(result, form, lambda: to_json(*given), lambda: csv_text(*given), lambda: table(*given))
-
-
-def _show_pure(result: Any, options: argparse.Namespace) -> None:
-    from hpcdp.report import histogram
-    from hpcdp.report.pure import csv_text, rows_table, table, to_json
-
-    if result.study.pure is None and not result.study.bounds_pure:
-        raise StudyError('--pure: accepted with a study that has [pure] or loss = "histogram"; of others: --delta 0')
-    if result.study.bounds_pure:
-        csv_text, table = histogram.csv_text, histogram.table
-    text = rows_table if options.rows else table
-    _print(result, options.format, lambda: to_json(result), lambda: csv_text(result), lambda: text(result))
-
-
-def _print(
-    result: Any, form: str, to_json: Callable[[], str], csv_text: Callable[[], str], table: Callable[[], str]
-) -> None:
-    """What is asked for, in its form; CSV ends its last line itself, and has no place for what is said of a whole store."""
-    print({"json": to_json, "csv": csv_text, "table": table}[form](), end="" if form == "csv" else "\n")
-    for words in result.code_warnings if form == "csv" else ():
-        print(f"hpcdp: WARNING: {words}", file=sys.stderr)
-
-
-def _show_levels(result: Any, deltas: list[float], form: str) -> None:
-    from hpcdp.report.epsilon_at import csv_text, table, to_json
-
-    levels = [result.epsilon_at(delta, alone=len(deltas) == 1) for delta in deltas]
-    _print(result, form, lambda: to_json(result, levels), lambda: csv_text(levels), lambda: table(result, levels))
-
-
-def _show_risk(result: Any, epsilons: list[float], form: str) -> None:
-    from hpcdp.report.risk import csv_text, find_levels, table, to_json
-
-    if not result.study.counts_levels:
-        raise StudyError("--risk: accepted with cells by ε, which this store has not")
-    levels = find_levels(result, epsilons)
-    _print(result, form, lambda: to_json(result, levels), lambda: csv_text(levels), lambda: table(result, levels))
-
-
-def _show_renyi(result: Any, orders: list[float], zcdp: bool, form: str) -> None:
-    from hpcdp.report.renyi import csv_text, table, to_json
-
-    if result.study.bounds_pure and orders:
-        from hpcdp.report.histogram import renyi_json, renyi_lines
-
-        if not result.study.counts_levels:
-            if form == "csv":
-                raise StudyError(
-                    "--renyi: of a histogram without epsilons accepted with --format table and json; given: csv"
-                )
-            print(renyi_json(result, orders) if form == "json" else renyi_lines(result, orders))
-            return
-        if form == "table":
-            print(renyi_lines(result, orders), end="\n\n")
-    levels, rho = result.renyi(orders), result.zcdp() if zcdp else None
-    _print(
-        result,
-        form,
-        lambda: to_json(result, levels, rho),
-        lambda: csv_text(levels, rho),
-        lambda: table(result, levels, rho),
-    )
-
-
-def _show_accuracy(result: Any, form: str) -> None:
-    from hpcdp.report.accuracy import table, to_json
-    from hpcdp.results.bootstrap import bootstrap
-
-    if form == "csv":
-        raise StudyError("--accuracy: accepted with --format are table and json; given: csv")
-    errors = bootstrap(result)
-    print(to_json(errors) if form == "json" else table(result, errors))
 
 
 def plot(options: argparse.Namespace) -> None:
@@ -226,9 +182,8 @@ def export(options: argparse.Namespace) -> None:
 
 def verify(options: argparse.Namespace) -> int:
     """Check claims against a store's results; the exit code."""
-    from hpcdp.report.table import claim_of
-    from hpcdp.report.verdict import report, to_json
-    from hpcdp.report.verdict_formats import to_junit, to_markdown
+    from hpcdp.report.verdict import report, to_json, to_junit, to_markdown
+    from hpcdp.report.words import claim_of
     from hpcdp.results.result import load_result
     from hpcdp.results.verdict import verify, worst
     from hpcdp.study.claims import meaning, parse_claim

@@ -7,8 +7,8 @@ from itertools import combinations, permutations
 import numpy as np
 
 from hpcdp._base.rounding import at_least, at_most, percent
-from hpcdp.report.table import changed_lines, estimate, grid, limit_lines, warning_lines
-from hpcdp.report.tape import basis_lines
+from hpcdp.report.tables import grid, wrapped
+from hpcdp.report.words import basis_words, changed_words, estimate, limit_words, warning_words
 from hpcdp.results.comparison import Comparison, largest_difference
 
 
@@ -18,7 +18,15 @@ def table(comparison: Comparison) -> str:
     for name, result in zip(comparison.names, comparison.results, strict=True):
         state = "" if result.complete else "  (INCOMPLETE: only cells that have all their counts)"
         lines.append(f"{name}: {result.store}{state}")
-    lines += ["", *grid(_rows(comparison)), "", *_below(comparison), *_differences(comparison), "", *_notes(comparison)]
+    lines += [
+        "",
+        *grid(_rows(comparison)),
+        "",
+        *_below(comparison),
+        *_differences(comparison),
+        "",
+        *wrapped(_notes(comparison)),
+    ]
     return "\n".join(lines)
 
 
@@ -57,22 +65,23 @@ def _differences(comparison: Comparison) -> list[str]:
 
 
 def _notes(comparison: Comparison) -> list[str]:
-    lines = [
-        "A is below B beyond the bounds: the certified lower bound of B (finite-sample, all cells of B together) is above the",
-        "  approximate upper limit of A (normal, one cell at a time, without what A's classifier misses), or, marked *, above",
-        "  the limit of A's learned sets. Nothing certifies an upper limit, so this is no certificate about A. Standard errors",
-        "  take the stores as independent.",
+    found = [
+        "A is below B beyond the bounds: the certified lower bound of B (finite-sample, all cells of B together) is above the "
+        "approximate upper limit of A (normal, one cell at a time, without what A's classifier misses), or, marked *, above "
+        "the limit of A's learned sets. Nothing certifies an upper limit, so this is no certificate about A. Standard errors "
+        "take the stores as independent."
     ]
     if not np.isnan(comparison.limit).all():
         percents = dict.fromkeys(percent(result.confidence) for result in comparison.results)
-        lines += limit_lines(" or ".join(percents), comparison.results)
-    tapes = {name: r for name, r in zip(comparison.names, comparison.results, strict=True) if r.is_tape}
-    for name, result in tapes.items():
-        lines += [f"{name}: random tapes; only what is certified is compared, not what is certified up to the leftover"]
-        lines += [f"  {line}" for line in (*basis_lines(result), *warning_lines(result))]
-    for name, result in zip(comparison.names, comparison.results, strict=True):
-        lines += [f"{name}: {line}" if line.startswith("WARNING") else line for line in changed_lines(result)]
-    levels = {result["epsilon"].size for result in comparison.results}
-    if levels != {comparison.epsilon.size}:
-        lines.append(f"Only the {comparison.epsilon.size} ε that all stores have are compared; the plot shows all.")
-    return lines
+        found.append(limit_words(" or ".join(percents), comparison.results))
+    named = [*zip(comparison.names, comparison.results, strict=True)]
+    for name, result in named:
+        if result.is_tape:
+            found.append(
+                f"{name}: random tapes; only what is certified is compared, not what is certified up to the leftover"
+            )
+            found += [f"{name}: {words}" for words in (*basis_words(result), *warning_words(result))]
+    found += [f"{name}: {words}" for name, result in named for words in changed_words(result)]
+    if {result["epsilon"].size for result in comparison.results} != {comparison.epsilon.size}:
+        found.append(f"Only the {comparison.epsilon.size} ε that all stores have are compared; the plot shows all.")
+    return found

@@ -1,21 +1,40 @@
-"""Which pair is the most exposed, which others cannot be told from it, and in words whose rows these are.
+"""Which pair is the most exposed, which others cannot be told from it, and in words whose rows these are; rows by exposure.
 
-Only resolved cells take part (see `hpcdp.results.resolution`), so that no pair leads by noise. **Approximate.**
+Only resolved cells take part (see `hpcdp.results.resolution`), so that no pair leads by noise. **Approximate.** What is in rows
+is told only where it is asked for.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.rounding import shorter
-from hpcdp._base.terminal import plain
+from hpcdp._base.asked import option
+from hpcdp._base.rounding import at_most, percent, share, shorter
+from hpcdp.analytic._curve import DIRECTIONS
+from hpcdp.errors import StudyError
 from hpcdp.notions.spectrum import told_pairs
+from hpcdp.report.tables import (
+    ASYMPTOTIC,
+    CHOSEN,
+    HEURISTIC,
+    Column,
+    Table,
+    View,
+    lower_column,
+    to_csv,
+    told,
+    wrapped,
+)
+from hpcdp.report.words import basis_words, changed_words, pair_words, raced_words
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import careful_error
-from hpcdp.study.pair_words import describe_pair
+from hpcdp.store.again import resume_command
+from hpcdp.store.root import latest_version, open_layout
+from hpcdp.study.stored import stored_databases
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,7 +42,11 @@ Ints = NDArray[np.int64]
 NOISE = 2.0
 """Pairs whose δ̂ differ by at most so many standard errors of the difference are within noise of each other."""
 
+PAIRS, EVERY_CELL = 50, "hpcdp show --format csv has every cell"
+"""Pairs that a page lists at most, and what has the others."""
+
 _NAMED = 6  # rows or pairs that a line lists
+_SHOWN = 30  # rows that a table lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,14 +122,6 @@ def exposed_lines(result: Result) -> list[str]:
     return lines
 
 
-def pair_words(result: Result, pair: int) -> str:
-    """Which pair, and where it comes from; never what is in a row."""
-    origin = {k: v for k, v in result.pairs[pair].items() if k != "pair"}
-    if "rows" not in origin:
-        return f"pair {pair}"
-    return plain(f"pair {pair} ({describe_pair(pair, origin)})")  # pictures hold it too
-
-
 def _listed(result: Result, leader: int, pairs: Ints) -> str:
     """The rows of some pairs, or the pairs where rows do not name them."""
     entries = [result.pairs[int(pair)] for pair in pairs]
@@ -120,3 +135,219 @@ def _listed(result: Result, leader: int, pairs: Ints) -> str:
     shown = ", ".join(map(str, items[:_NAMED]))
     more = f" and {len(items) - _NAMED:,} more" if len(items) > _NAMED else ""
     return f"{word}{'s' if len(items) > 1 else ''} {shown}{more}"
+
+
+def exposed_table(result: Result, found: Exposure) -> Table:
+    """Pairs where the most exposed one leads, the largest δ̂ first; never what is in a row."""
+    near = {found.pair, *found.close.tolist()}
+    lower = np.nan_to_num(result["lower"][:, :, found.column].max(axis=1), nan=0.0)
+    ordered = np.argsort(-lower, kind="stable")
+    rest = ordered[~np.isin(ordered, found.order)].tolist()
+    entries = [
+        {
+            "who": pair_words(result, pair),
+            "delta": None if np.isnan(found.delta[pair]) else float(found.delta[pair]),
+            "error": None if np.isnan(found.delta[pair]) else float(found.error[pair]),
+            "near": pair in near,
+            "lower": float(lower[pair]),
+        }
+        for pair in [*found.order.tolist(), *rest][:PAIRS]
+    ]
+    columns = [
+        Column("who", "pair"),
+        Column("delta", "δ̂", ASYMPTOTIC, share),
+        Column("error", "± error", ASYMPTOTIC, share),
+        Column("near", "within noise", HEURISTIC, told("most exposed, or within noise of it")),
+        lower_column(),
+    ]
+    caption = f"Most exposed pairs at ε = {result['epsilon'][found.column]:g}"
+    return Table(caption, columns, entries, PAIRS, EVERY_CELL, len(result.pairs) - len(entries))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row that was removed or edited, and the figures of its most exposed pair at one ε.
+
+    pair, direction, delta, standard_error, upper: of the pair and direction with the largest resolved δ̂; None where none is
+    resolved, or `lower` is above it. lower, lower_pair, lower_direction: the largest certified bound of its pairs
+    (finite-sample, all cells together).
+    within_noise: whether δ̂ is that of the most exposed row or within noise of it (approximate).
+    """
+
+    database: int
+    row: int
+    pair: int | None
+    direction: str | None
+    delta: float | None
+    standard_error: float | None
+    upper: float | None
+    lower: float
+    lower_pair: int
+    lower_direction: str
+    within_noise: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Rows at one ε, where the most exposed pair leads: the largest resolved δ̂ first, then the largest certified bound."""
+
+    epsilon: float
+    rows: list[Row]
+
+
+def rank_rows(result: Result) -> Ranking:
+    """Every row of the pairs, the most exposed first.
+
+    Raises:
+        StudyError: the pairs are not neighbours by a row, or no cell has its counts.
+    """
+    if result.study.pairs.relative is None:
+        kind = "given" if result.study.pairs.given is not None else "distributional"
+        raise StudyError(f"--rows: accepted with pairs.relative; given: pairs.{kind}")
+    known = ~np.isnan(result["delta"]).all(axis=(0, 1))
+    if not known.any():
+        raise StudyError(f"--rows: no cell has all its counts yet; go on with: {resume_command(result.store)}")
+    found = find_exposure(result)
+    column = found.column if found else int(np.flatnonzero(known)[result["epsilon"][known].argmin()])
+    owned: dict[tuple[int, int], list[int]] = {}
+    for entry in result.pairs:
+        for row in entry["rows"]:
+            owned.setdefault((entry["database"], row), []).append(entry["pair"])
+    rows = [_row(result, found, column, place, pairs) for place, pairs in owned.items()]
+    rows.sort(key=lambda r: (-1.0 if r.delta is None else -1.0 - r.delta, -r.lower, r.database, r.row))
+    return Ranking(float(result["epsilon"][column]), rows)
+
+
+def _row(result: Result, found: Exposure | None, column: int, place: tuple[int, int], pairs: list[int]) -> Row:
+    bounds = np.nan_to_num(result["lower"][pairs, :, column], nan=0.0)
+    first, side = np.unravel_index(int(bounds.argmax()), bounds.shape)
+    row = Row(
+        database=place[0],
+        row=place[1],
+        pair=None,
+        direction=None,
+        delta=None,
+        standard_error=None,
+        upper=None,
+        lower=float(bounds[first, side]),
+        lower_pair=pairs[int(first)],
+        lower_direction=DIRECTIONS[int(side)],
+        within_noise=False,
+    )
+    shown = [p for p in pairs if found is not None and not np.isnan(found.delta[p])]
+    if found is None or not shown:
+        return row
+    lead = max(shown, key=lambda p: (found.delta[p], -p))
+    if found.delta[lead] < row.lower:  # another of its pairs certifies more
+        return row
+    direction = int(found.direction[lead])
+    return replace(
+        row,
+        pair=lead,
+        direction=DIRECTIONS[direction],
+        delta=float(found.delta[lead]),
+        standard_error=float(found.error[lead]),
+        upper=float(result["upper"][lead, direction, column]),
+        within_noise=any(p == found.pair or p in found.close for p in shown),
+    )
+
+
+def rows_view(result: Result, contents: bool = False) -> View:
+    """The rows with their figures. contents: what is in the rows too."""
+    ranking = rank_rows(result)
+    entries = [asdict(row) for row in ranking.rows]
+    if contents:
+        held = _contents(result)
+        entries = [entry | {"contents": held[entry["database"]][entry["row"]].tolist()} for entry in entries]
+    fields = [*Row.__dataclass_fields__, *(["contents"] if contents else [])]
+    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence, **result.declared}
+    return View(
+        lambda: head | result.changed_entry | {"epsilon": ranking.epsilon, "rows": entries},
+        lambda: _rows_text(result, ranking, entries),
+        lambda: to_csv(fields, entries),
+    )
+
+
+def _rows_text(result: Result, ranking: Ranking, entries: list[dict[str, Any]]) -> str:
+    """The most exposed rows, and what the figures rest on."""
+    columns = [
+        *([Column("database", "database")] if len({row.database for row in ranking.rows}) > 1 else []),
+        Column("row", "row"),
+        Column("delta", "δ̂", said=lambda e: "-" if e["delta"] is None else "~" * e["within_noise"] + share(e["delta"])),
+        lower_column(),
+        Column("upper", "approx ≤", ASYMPTOTIC, at_most),
+        Column("pair", "pair", CHOSEN),
+        Column("direction", "direction", CHOSEN),
+        *([Column("contents", "contents")] if "contents" in entries[0] else []),
+    ]
+    notes = [
+        f"~ within noise of the most exposed: by at most {NOISE:g} standard errors of the difference (approximate). - not "
+        f"resolved. certified ≥: at all cells together with confidence {percent(result.confidence)}; finite-sample.",
+        *basis_words(result),
+        *raced_words(result),
+        *changed_words(result),
+    ]
+    head = [f"{result.name}: rows by exposure at ε = {ranking.epsilon:g}", ""]
+    return "\n".join([*head, *Table("", columns, entries).lines_and_rest(_SHOWN, "rows"), *wrapped(notes)])
+
+
+def contents_lines(result: Result) -> list[str]:
+    """What is in the rows of the most exposed pair and of those within noise of it; for who asks for it."""
+    lines = []
+    for held in held_rows(result):
+        edited = f", set to {held['value']}" if "value" in held else ""
+        word = "row" if held["many"] == 1 else "rows"
+        lines.append(
+            f"  pair {held['pair']}, database {held['database']}, {word} {held['rows']}: {held['row']}{edited}"
+        )
+    return ["contents of rows:", *lines] if lines else []
+
+
+def held_rows(result: Result) -> list[dict[str, Any]]:
+    """The same, an entry a pair: `row` holds the contents."""
+    if result.study.pairs.relative is None:
+        raise StudyError(
+            f"{option('show_rows', True)}: accepted with pairs.relative; the pairs of this study have no rows of a database"
+        )
+    found = find_exposure(result)
+    if found is None:
+        return []
+    held, entries = _contents(result), []
+    for pair in dict.fromkeys([found.pair, *found.close[: _SHOWN - 1].tolist()]):
+        entry = result.pairs[pair]
+        many = len(entry["rows"])
+        own = {"value": entry["value"]} if "value" in entry else {}
+        entries.append(
+            {
+                "pair": pair,
+                "database": entry["database"],
+                "rows": ", ".join(map(str, entry["rows"][:4])) + (", …" if many > 4 else ""),
+                "many": many,
+                "row": held[entry["database"]][entry["rows"][0]].tolist(),
+                **own,
+            }
+        )
+    return entries
+
+
+def _contents(result: Result) -> list[NDArray[Any]]:
+    """The databases of a result, from its store; StudyError where it holds codes of DataFrames alone."""
+    if result.study.framed:
+        raise StudyError(
+            f"{option('show_rows', True)}: of arrays; a store holds codes of DataFrames, which do not tell what is in their rows"
+        )
+    layout = open_layout(result.layout.root)
+    return stored_databases(layout, latest_version(layout))
+
+
+def contents_table(result: Result) -> Table:
+    """What is in the most exposed rows; for who asks for it."""
+    held = held_rows(result)
+    columns = [
+        Column("pair", "pair"),
+        Column("database", "database"),
+        Column("rows", "rows"),
+        Column("row", "contents"),
+    ]
+    columns += [Column("value", "set to")] if any("value" in entry for entry in held) else []
+    return Table("Contents of the most exposed rows", columns, held)

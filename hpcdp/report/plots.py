@@ -19,10 +19,11 @@ from hpcdp.report._spectra import CERTIFIED_WORDS, SHADE, Floats, draw_legend, d
 from hpcdp.report._tape_spectra import CERTIFIED_WORDS as TAPE_WORDS
 from hpcdp.report._tape_spectra import draw_tape
 from hpcdp.report.colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
-from hpcdp.report.exposed import find_exposure, pair_words
+from hpcdp.report.exposed import find_exposure
 from hpcdp.report.plots_at_risk import draw_sensitivities
 from hpcdp.report.plots_pure import draw_limits
-from hpcdp.report.table import claim_of, marked_lines
+from hpcdp.report.tables import wrapped
+from hpcdp.report.words import claim_of, pair_words
 from hpcdp.results.exact import exact_curve, exact_of
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import PURE, verify
@@ -73,7 +74,7 @@ def save(figure: Any, path: str | Path | None, warnings: Sequence[str] = ()) -> 
 
     Names and claims are drawn as they are: a dollar in them begins no formula.
     """
-    if lines := marked_lines("WARNING", warnings, int(_PER_INCH * figure.get_figwidth())):
+    if lines := wrapped([f"WARNING: {words}" for words in warnings], int(_PER_INCH * figure.get_figwidth())):
         figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=_SMALL)
     for text in figure.texts:
         _draw_plainly(text)

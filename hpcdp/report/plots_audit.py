@@ -12,8 +12,8 @@ from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.notions._figure import Figure
 from hpcdp.report._spectra import draw_legend, mark_edge
 from hpcdp.report.colours import BOX, CERTIFIED, CLAIM, EXACT, QUIET
-from hpcdp.report.exposed import pair_words
 from hpcdp.report.plots import check_path, save
+from hpcdp.report.words import pair_words
 from hpcdp.results.audit import Audit
 from hpcdp.results.sequential import SequentialAudit
 

@@ -13,7 +13,7 @@ from hpcdp.losses.kde.kde import Kde, LineModel
 from hpcdp.losses.local import as_json, in_region, is_discrete
 from hpcdp.losses.protocol import Side
 from hpcdp.notions._figure import Figure
-from hpcdp.report.histogram import assumed
+from hpcdp.report.pure import assumed
 from hpcdp.results.result import Result
 from hpcdp.results.ways import Records
 from hpcdp.store.samples import read_blocks

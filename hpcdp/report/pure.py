@@ -1,151 +1,301 @@
-"""Pure ε as a readable table, as JSON and as CSV: what is certified, what is asymptotic."""
+"""Pure ε of a study with [pure] or of a histogram: what is certified, what is assumed, what is asymptotic."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+from collections.abc import Callable
 from typing import Any
 
-from hpcdp._base.rounding import at_least, percent
+from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.errors import StudyError
-from hpcdp.report.table import changed_lines, grid, grown_lines, origin_names, origin_of, trust_lines
+from hpcdp.losses import validate_parameters
+from hpcdp.planning.histogram import describe_sizes, promised_sizes
+from hpcdp.report.exposed import EVERY_CELL, PAIRS
+from hpcdp.report.tables import (
+    ASSUMED,
+    ASYMPTOTIC,
+    CHOSEN,
+    COUNT,
+    GIVEN,
+    Column,
+    Entry,
+    Table,
+    View,
+    formed,
+    general,
+    lower_column,
+    to_csv,
+    wrapped,
+)
+from hpcdp.report.words import changed_words, grown_words, origin_names, origin_of, trust_words
+from hpcdp.results.histogram import renyi_entries
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
 from hpcdp.study.pair_words import describe_pair
 
-_SHOWN = 30  # pairs or rows that a table lists
-_PICKED = [
-    "LB and intervals are each pair's by itself. Of the pair with the largest certified limit, which test outputs pick, they",
-    "  hold at no stated confidence.",
-]
+NO_ATOMS = "no single value has a probability of its own (clamping makes such)"
+
+_SHOWN = 30  # pairs or rows that a text lists
+_FOUR, _FIVE = formed(".4f"), formed(".5f", at_least)
+_EXCEED = ("exceed_0", "exceed_1", "test_0", "test_1")
+_PUBLISHED = ("estimate", "at", "lower", "literal", "bandwidth", "floor")
+
+
+def pure_view(result: Result, rows: bool = False) -> View:
+    """Pure ε of a study with [pure] or of a histogram. rows: in texts the removed or edited rows instead of pairs."""
+    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence}
+    warnings = [*result.code_warnings, *result.resolution.warnings]
+    is_binned = result.study.bounds_pure
+    text: Callable[[Result], str] = rows_table if rows else table
+    csv_text = _histogram_csv if is_binned else _pure_csv
+    return View(
+        lambda: head | {"warnings": warnings, "pure": result.pure}, lambda: text(result), lambda: csv_text(result)
+    )
 
 
 def table(result: Result) -> str:
-    """The certified limit beside the published figures, and what each rests on."""
-    found, many = result.pure, len(result.pairs)
-    state = "" if result.complete else "  (INCOMPLETE)"
-    head = f"{result.name}: pure ε{_of(result)}, from {many:,} pair{'s' if many > 1 else ''}{state}"
+    """The certified limit beside the published figures, or with and without the assumption, and what each rests on."""
+    found, is_binned = result.pure, result.study.bounds_pure
+    lines = [
+        f"{result.name}: pure ε{_inside(result)}, {_over(result)}{'' if result.complete else '  (INCOMPLETE)'}",
+        "",
+    ]
     if found is None:
-        return "\n".join([head, "", f"no pair has all its counts yet; go on with: {resume_command(result.store)}"])
-    entries = found["rows"] or [found]
-    lines = [["pair", "direction", "certified ≥", "set", "in it", "ε̂", "at", "LB", "LB literal"]]
-    lines += [_line(entry) for entry in sorted(entries, key=lambda entry: -entry["certified"])[:_SHOWN]]
-    text = [head, "", *grid(lines), ""]
-    if len(entries) > _SHOWN:
-        text += [f"… and {len(entries) - _SHOWN:,} more pairs; all: --format csv", ""]
-    if many > 1:
-        text += [f"pair {found['pair']}: {describe_pair(found['pair'], result.pairs[found['pair']])}", ""]
-    return "\n".join([*text, *_intervals(found), *notes(result, found)])
+        missing = "not all counts are there yet" if is_binned else "no pair has all its counts yet"
+        return "\n".join([*lines, f"{missing}; go on with: {resume_command(result.store)}"])
+    tables = pure_tables(result, found)
+    lines += tables[0].lines_and_rest(_SHOWN, "pairs")
+    if is_binned:
+        lines += _largest(result, found)
+    elif len(result.pairs) > 1:
+        lines += [f"pair {found['pair']}: {describe_pair(found['pair'], result.pairs[found['pair']])}", ""]
+    for loss in tables[1:]:
+        caption = f"loss ln p/q of pair {found['pair']} at outputs named beforehand, with its interval"
+        lines += [f"{caption} (asymptotic, each by itself):", "", *loss.lines(), ""]
+        if any(entry["loss"] is None for entry in loss.entries):
+            lines += ["-: no test output of D or of D′ tells of that output.", ""]
+    return "\n".join([*lines, *wrapped(notes(result, found))])
 
 
-def _of(result: Result) -> str:
-    pure = result.study.pure
-    assert pure is not None
-    return "" if pure.within is None else " of outputs in " + " × ".join(f"[{a:g}, {b:g}]" for a, b in pure.within)
+def pure_tables(result: Result, found: dict[str, Any]) -> list[Table]:
+    """The certified limits, the largest first; and the loss at outputs that the study names."""
+    entries = sorted(found["rows"] or [found], key=lambda entry: -entry["certified"])
+    if result.study.bounds_pure:
+        caption = "Pure ε of outputs in bins, the largest certified limit first"
+        return [Table(caption, _histogram_columns(result), entries, PAIRS, EVERY_CELL)]
+    columns = [
+        Column("pair", "pair"),
+        Column("direction", "direction", CHOSEN),
+        lower_column("certified", form=_FIVE),
+        Column("region.above", "threshold of the set", CHOSEN, formed(".4g"), said=_set_words, name="set"),
+        Column("region.exceed", "outputs in the set", COUNT, _joined, name="in it"),
+        Column("published.estimate", "ε̂", ASYMPTOTIC, _FOUR),
+        Column("published.at", "at output", ASYMPTOTIC, _output_text, name="at"),
+        Column("published.lower", "LB", ASYMPTOTIC, _FOUR),
+        Column("published.literal", "LB literal", ASYMPTOTIC, _FOUR),
+    ]
+    tables = [Table("Pure ε, the largest certified limit first", columns, entries, PAIRS, EVERY_CELL)]
+    published = found["published"]
+    if published is not None and published["intervals"]:
+        named = (
+            ("at", "output", _output_text),
+            ("loss", "loss", _FOUR),
+            ("lower", "from", _FOUR),
+            ("upper", "to", _FOUR),
+        )
+        columns = [
+            Column(key, heading, GIVEN if key == "at" else ASYMPTOTIC, form, nothing="null" if key == "at" else "-")
+            for key, heading, form in named
+        ]
+        tables.append(
+            Table(f"Loss of pair {found['pair']} at outputs named beforehand", columns, published["intervals"])
+        )
+    return tables
 
 
-def _line(entry: dict[str, Any]) -> list[str]:
-    region, published = entry["region"], entry["published"]
-    loss = "L̂" if entry["direction"] == "forward" else "−L̂"
-    counts = " : ".join(f"{x:,}" for x in region["exceed"])
-    cells = [str(entry["pair"]), entry["direction"], at_least(entry["certified"], ".5f")]
-    cells += [f"{loss} > {region['above']:.4g}", counts]
-    if published is None:
-        return [*cells, "-", "-", "-", "-"]
-    figures = [f"{published[key]:.4f}" for key in ("estimate", "lower", "literal")]
-    return [*cells, figures[0], output_text(published["at"]), *figures[1:]]
+def _histogram_columns(result: Result) -> list[Column]:
+    which = Column("pair", "pair")
+    if result.study.pairs.domain is not None:
+        which = Column("points", "midpoints", form=lambda points: " : ".join(f"{x:.5g}" for x in points))
+    return [
+        which,
+        lower_column("certified", form=_FIVE),
+        Column("bin", "in bin", COUNT, _bin),
+        Column("upper", f"≤ if {assumed(result)}", ASSUMED, formed(".5f", at_most), nothing="none"),
+        Column("upper_bin", "in bin ", COUNT, _bin, name="in bin"),
+        Column("published", "published ε̂", ASYMPTOTIC, _FOUR, nothing="failed"),
+    ]
 
 
-def output_text(at: Any) -> str:
+def _set_words(entry: Entry) -> str:
+    return f"{'L̂' if entry['direction'] == 'forward' else '−L̂'} > {entry['region']['above']:.4g}"
+
+
+def _joined(counts: list[int]) -> str:
+    return " : ".join(f"{count:,}" for count in counts)
+
+
+def _output_text(at: Any) -> str:
     """An output, cut where it is long."""
     text = f"{at:.5g}" if isinstance(at, float) else json.dumps(at, ensure_ascii=False)
     return text if len(text) <= 24 else text[:23] + "…"
 
 
-def _intervals(found: dict[str, Any]) -> list[str]:
-    published = found["published"]
-    if published is None or not published["intervals"]:
+def _bin(ends: list[float]) -> str:
+    return f"[{ends[0]:.5g}, {ends[1]:.5g}]"
+
+
+def _inside(result: Result) -> str:
+    """Of which outputs pure ε is."""
+    e, pure = result.study.estimate, result.study.pure
+    if pure is None:
+        given: Any = validate_parameters(e.default_loss, e.parameters)
+        return f" of outputs in [{given.range[0]:g}, {given.range[1]:g}]"
+    return "" if pure.within is None else " of outputs in " + " × ".join(f"[{a:g}, {b:g}]" for a, b in pure.within)
+
+
+def _over(result: Result) -> str:
+    domain = result.study.pairs.domain
+    if domain is None:
+        return f"from {len(result.pairs):,} pair{'s' if len(result.pairs) > 1 else ''}"
+    return f"of all pairs of inputs in [{domain.lower:g}, {domain.upper:g}], from {domain.points:,} midpoints"
+
+
+def assumed(result: Result) -> str:
+    """What upper limits of a histogram rest on."""
+    return "C holds" if result.study.pairs.domain is None else "C and D hold"
+
+
+def _largest(result: Result, found: dict[str, Any]) -> list[str]:
+    """The largest limits of several pairs of a histogram."""
+    if not found["rows"]:
         return []
-    rows = [["output", "loss", "from", "to"]]
-    rows += [
-        [
-            output_text(entry["at"]),
-            *("-" if entry[key] is None else f"{entry[key]:.4f}" for key in ("loss", "lower", "upper")),
-        ]
-        for entry in published["intervals"]
-    ]
-    return [
-        f"loss ln p/q of pair {found['pair']} at outputs named beforehand, with its interval (asymptotic, each by itself):",
-        "",
-        *grid(rows),
-        "",
-        *(
-            ["-: no test output of D or of D′ tells of that output.", ""]
-            if any(entry["loss"] is None for entry in published["intervals"])
-            else []
-        ),
-    ]
+    origin, upper = result.pairs[found["pair"]], "no upper limit"
+    if found["upper"] is not None:
+        upper = f"ε ≤ {at_most(found['upper'], '.5f')} if C holds and {NO_ATOMS}"
+    lower = f"largest of all: {_FIVE(found['certified'])} ≤ ε (pair {found['pair']})"
+    named = [f"pair {found['pair']}: {describe_pair(found['pair'], origin)}"] if "rows" in origin else []
+    return [f"{lower}, {upper} (pair {found['upper_pair']})", *named, ""]
 
 
 def notes(result: Result, found: dict[str, Any]) -> list[str]:
-    """What each figure rests on."""
+    """What each figure rests on; paragraphs."""
+    return _histogram_notes(result, found) if result.study.bounds_pure else _pure_notes(result, found)
+
+
+def _pure_notes(result: Result, found: dict[str, Any]) -> list[str]:
     sure, pure = percent(result.confidence), result.study.pure
     assert pure is not None
     whole = "the limits of all pairs together" if pure.test == "all" else "the pair was chosen by training samples"
-    lines = [
-        f"certified ≥: the mechanism is ε-private for no smaller ε, with confidence {sure}; {whole};",
-        "  finite-sample, rests on independent draws alone, whatever the classifier.",
-        *trust_lines(result.study),
-        *changed_lines(result),
+    words = [
+        f"certified ≥: the mechanism is ε-private for no smaller ε, with confidence {sure}; {whole}; finite-sample, rests on "
+        "independent draws alone, whatever the classifier.",
+        *trust_words(result.study),
+        *changed_words(result),
         "in it: test outputs in the set, of D and of D′ forward, of D′ and of D reverse; each of "
         f"{result.study.estimate.test:,}. The set was chosen by training.",
+        *grown_words(result),
     ]
-    lines += grown_lines(result)
     if found["published"] is None:
         named = ", and at the outputs of `at`" if pure.at else ""
-        return [
-            *lines,
-            f"ε̂, LB{named}: none, as densities are estimated of discrete outputs, or of one or two real columns.",
-        ]
-    return [
-        *lines,
+        words.append(
+            f"ε̂, LB{named}: none, as densities are estimated of discrete outputs, or of one or two real columns."
+        )
+        return words
+    words += [
         f"ε̂: the largest |ln f − ln f′| on training outputs, densities not below {found['published']['floor']:g} (DPL); a "
         "point estimate.",
-        f"LB: the published lower bound (MPL, equation 26) at t̂, asymptotic, with the sign that training found: at {sure}. LB",
-        "  literal has the absolute value instead, which doubles its false alarms where the loss is 0. Neither is certified.",
-        *(_PICKED if pure.test == "all" and len(found["rows"]) > 1 else []),
+        f"LB: the published lower bound (MPL, equation 26) at t̂, asymptotic, with the sign that training found: at {sure}. LB "
+        "literal has the absolute value instead, which doubles its false alarms where the loss is 0. Neither is certified.",
+    ]
+    if pure.test == "all" and len(found["rows"]) > 1:
+        words.append(
+            "LB and intervals are each pair's by itself. Of the pair with the largest certified limit, which test outputs pick, "
+            "they hold at no stated confidence."
+        )
+    return words
+
+
+def _histogram_notes(result: Result, found: dict[str, Any]) -> list[str]:
+    """What refutes the assumption, where counts do, and what each figure rests on."""
+    sure, domain = percent(result.confidence), result.study.pairs.domain
+    laws = result["bin_counts"].shape[0]
+    words = _refuted(result, found)
+    words += [
+        f"certified ≥ and ≤: with confidence {sure} both, of all pairs and both directions together, by limits of "
+        f"{found['bins']:,} bin{'s' if found['bins'] > 1 else ''} "
+        f"of {laws:,} laws, {found['test']:,} outputs each; finite-sample. The lower limit rests on independent draws alone.",
+        f"A single value has at most {at_most(found['atom'], '.2g')}, each by itself with confidence 95 %; finite-sample.",
+        f"if {assumed(result)}: densities change by at most C = {found['lipschitz']:g} a unit everywhere in the range, and "
+        f"{NO_ATOMS}; an assumption, that counts can refute and never prove.",
+    ]
+    wide, more = "C times half a bin's width", "bins"
+    if domain is not None:
+        wide, more = f"{wide} and D times half a bucket's length", "bins or points"
+        words[-1] += (
+            f" And by at most D = {domain.lipschitz:g} while the input moves by a unit: the upper limit is of all inputs, "
+            "the lower one of the midpoints."
+        )
+    if any(entry["upper"] is None for entry in found["rows"] or [found]) and found["refuted"] is None:
+        words.append(
+            f"none: by its limits the density may be 0 somewhere in a bin. More outputs help; where {wide} are as much as the "
+            f"density itself, only more {more} do."
+        )
+    sizes = describe_sizes(result.study, promised_sizes(result.study, found["test"]))
+    return [
+        *words,
+        *trust_words(result.study),
+        *changed_words(result),
+        "published ε̂: the largest ln(N/M) of a bin, both directions (Gorla et al. 2023, Algorithm 1), failed where a bin is "
+        "empty; a point estimate.",
+        f"sizes of the published estimate{'' if domain is not None else ' of one pair'}: {sizes}",
+    ]
+
+
+def _refuted(result: Result, found: dict[str, Any]) -> list[str]:
+    refuted, domain = found["refuted"], result.study.pairs.domain
+    if refuted is None:
+        return []
+    low, high = at_least(refuted["densities"][0], ".4g"), at_most(refuted["densities"][1], ".4g")
+    if "points" in refuted and domain is not None:
+        one, other = (f"{point:.5g}" for point in refuted["points"])
+        return [
+            f"REFUTED: D = {domain.lipschitz:g}. The density in {_bin(refuted['bin'])} is at least {low} on "
+            f"average at midpoint {one}, and at most {high} at {other}: it changes faster with the input than D "
+            "allows, so that there is no upper limit. The lower one needs no D.",
+            "",
+        ]
+    side = f"at midpoint {refuted['point']:.5g}" if "point" in refuted else None
+    side = side or f"of {refuted['side']} of pair {refuted['pair']}"
+    one, other = (_bin(ends) for ends in refuted["bins"])
+    return [
+        f"REFUTED: C = {found['lipschitz']:g}. The density {side} is at least {low} in {one} on average, and "
+        f"at most {high} in {other}: "
+        "it changes faster than C allows, so that there is no upper limit. The lower one needs no C.",
+        "",
     ]
 
 
 def rows_table(result: Result) -> str:
     """Removed or edited rows by their certified pure level."""
     entries = _rows(result)
-    many = len({entry["database"] for entry in entries}) > 1
-    lines = [[*(["database"] if many else []), "row", "certified ≥", "ε̂", "LB", "pair", "direction"]]
-    for entry in entries[:_SHOWN]:
-        published = entry["published"]
-        figures = ["-", "-"] if published is None else [f"{published[key]:.4f}" for key in ("estimate", "lower")]
-        cells = [
-            str(entry["row"]),
-            at_least(entry["certified"], ".5f"),
-            *figures,
-            str(entry["pair"]),
-            entry["direction"],
-        ]
-        lines.append([*([str(entry["database"])] if many else []), *cells])
-    text = [f"{result.name}: rows by pure ε{_of(result)}", "", *grid(lines), ""]
-    if len(entries) > _SHOWN:
-        text += [f"… and {len(entries) - _SHOWN:,} more rows; all: --format csv", ""]
-    return "\n".join(
-        [
-            *text,
-            f"certified ≥: the pure level of the row's pairs, all rows together with confidence {percent(result.confidence)};",
-            "  finite-sample. A row's level is bounded through the neighbours of the study, from below. ε̂ and LB: asymptotic,",
-            "  of the pair with the largest limit of each row, which test outputs pick: at no stated confidence.",
-            *grown_lines(result),
-        ]
-    )
+    columns = [
+        *([Column("database", "database")] if len({entry["database"] for entry in entries}) > 1 else []),
+        Column("row", "row"),
+        lower_column("certified", form=_FIVE),
+        Column("published.estimate", "ε̂", ASYMPTOTIC, _FOUR),
+        Column("published.lower", "LB", ASYMPTOTIC, _FOUR),
+        Column("pair", "pair", CHOSEN),
+        Column("direction", "direction", CHOSEN),
+    ]
+    words = [
+        f"certified ≥: the pure level of the row's pairs, all rows together with confidence {percent(result.confidence)}; "
+        "finite-sample. A row's level is bounded through the neighbours of the study, from below. ε̂ and LB: asymptotic, "
+        "of the pair with the largest limit of each row, which test outputs pick: at no stated confidence.",
+        *grown_words(result),
+    ]
+    head = [f"{result.name}: rows by pure ε{_inside(result)}", ""]
+    return "\n".join([*head, *Table("", columns, entries).lines_and_rest(_SHOWN, "rows"), *wrapped(words)])
 
 
 def _rows(result: Result) -> list[dict[str, Any]]:
@@ -168,33 +318,62 @@ def _rows(result: Result) -> list[dict[str, Any]]:
     return sorted(best.values(), key=lambda entry: (-entry["certified"], entry["database"], entry["row"]))
 
 
-def to_json(result: Result) -> str:
-    """One object: name, complete, confidence, warnings and `pure`."""
-    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence}
-    body = {**head, "warnings": [*result.code_warnings, *result.resolution.warnings], "pure": result.pure}
-    return json.dumps(body, allow_nan=False, ensure_ascii=False)
-
-
-def csv_text(result: Result) -> str:
+def _pure_csv(result: Result) -> str:
     """One line a pair that was tested; where it comes from at the end, rows apart by spaces."""
-    buffer = io.StringIO()
-    names = ("pair", "direction", "certified")
-    published = ("estimate", "at", "lower", "literal", "bandwidth", "floor")
-    writer = csv.writer(buffer, lineterminator="\n")
-    origin, pairs = origin_names(result), result.pairs
-    writer.writerow([*names, "above", "exceed_0", "exceed_1", "test_0", "test_1", *published, *origin])
-    found = result.pure
+    found, rows = result.pure, []
     for entry in [] if found is None else found["rows"] or [found]:
-        region, told = entry["region"], entry["published"] or {}
-        counts = [*region["exceed"], *region["test"]]
-        values = [json.dumps(v, ensure_ascii=False) if isinstance(v := told.get(key), list) else v for key in published]
-        writer.writerow(
-            [
-                *(entry[name] for name in names),
-                region["above"],
-                *counts,
-                *values,
-                *origin_of(pairs[entry["pair"]], origin),
-            ]
+        region = entry["region"]
+        counts = dict(zip(_EXCEED, [*region["exceed"], *region["test"]], strict=True))
+        head = {name: entry[name] for name in ("pair", "direction", "certified")}
+        rows.append(
+            head
+            | {"above": region["above"]}
+            | counts
+            | (entry["published"] or {})
+            | origin_of(result.pairs[entry["pair"]])
         )
-    return buffer.getvalue()
+    return to_csv(["pair", "direction", "certified", "above", *_EXCEED, *_PUBLISHED, *origin_names(result)], rows)
+
+
+def _histogram_csv(result: Result) -> str:
+    """One line a pair, or the one of the domain."""
+    found = result.pure
+    entries = [] if found is None else found["rows"] or [found]
+    refuted = int(found is not None and found["refuted"] is not None)
+    which = "points" if entries and "points" in entries[0] else "pair"
+    fields = [which, "certified", "bin", "upper", "upper_bin", "published", "refuted"]
+    return to_csv(fields, [entry | {"refuted": refuted} for entry in entries])
+
+
+def published_renyi_view(result: Result, orders: list[float]) -> View:
+    """Rényi divergences from counts of bins, as Gorla et al. estimate them; none while counts are missing, or of a domain."""
+    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence}
+    usable, entries = [order for order in orders if order > 1.0], []
+    if result.study.pairs.domain is None and result["bin_counts"].min() >= 0:
+        entries = renyi_entries(result.study, result.arrays, usable)
+    return View(
+        lambda: head | {"published_renyi": entries} | result.changed_entry, lambda: _renyi_text(result, entries)
+    )
+
+
+def _renyi_text(result: Result, entries: list[dict[str, Any]]) -> str:
+    if not entries:
+        return f"{result.name}: no published estimate: orders above 1, of listed pairs that have all their counts"
+    columns = [
+        Column("order", "order", form=general),
+        Column("estimate", "published D̂", ASYMPTOTIC, formed(".6f"), nothing="failed"),
+        Column("pair", "pair", CHOSEN),
+        Column("direction", "direction", CHOSEN),
+    ]
+    study, test = result.study, int(result["bin_counts"][0].sum())
+    words = [
+        f"order {entry['order']:g}: {describe_sizes(study, promised_sizes(study, test, entry['order']))}"
+        for entry in entries
+    ]
+    words.append(
+        "published D̂: a point estimate, failed where a bin is empty; with these sizes within ±γ if C holds and "
+        f"{NO_ATOMS}."
+    )
+    head = [f"{result.name}: Rényi divergences from counts of bins (Gorla et al. 2023)", ""]
+    lines = Table("", columns, entries).lines()
+    return "\n".join([*head, *lines, "", *wrapped([*words, *changed_words(result)])])

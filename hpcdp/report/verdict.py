@@ -1,28 +1,32 @@
-"""Verdicts on claims as a readable text, and as JSON."""
+"""Verdicts on claims as a readable text, as JSON, and for continuous integration as JUnit's XML and a table in Markdown."""
 
 from __future__ import annotations
 
-import json
+import html
 import math
-import textwrap
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import numpy as np
 
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.report.exposed import exposed_lines, pair_words
-from hpcdp.report.histogram import NO_ATOMS, assumed
-from hpcdp.report.table import changed_lines, estimate, grid, limit_lines, marked_lines, trust_lines, warning_lines
-from hpcdp.report.tape import basis_lines, rests_on
-from hpcdp.results.decision import CONSISTENT, VIOLATION
+from hpcdp.report.exposed import exposed_lines
+from hpcdp.report.pure import NO_ATOMS, assumed
+from hpcdp.report.tables import Column, Table, formed, general, lower_column, wrapped
+from hpcdp.report.tables import to_json as json_text
+from hpcdp.report.words import base_words, changed_words, estimate, limit_words, pair_words, rests_on, warning_words
+from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.verdict import PURE, Separation, Verdict, round_up, worst
 from hpcdp.store.again import resume_command
 
 if TYPE_CHECKING:
     from hpcdp.results.ranking import Ranking
     from hpcdp.results.result import Result
+
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_json(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
@@ -31,7 +35,7 @@ def to_json(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
     if len(verdicts) > 1:
         found["claims"] = [verdict.to_dict() for verdict in verdicts]
         found["ranking"] = None if ranking is None else ranking.to_dict()
-    return json.dumps(found, allow_nan=False, ensure_ascii=False)
+    return json_text(found)
 
 
 def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
@@ -39,47 +43,51 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
     result = verdicts[0].result
     lines = []
     for verdict in verdicts:
-        cells = [*grid(_rows(verdict)), ""] if verdict.known.size else []
-        lines += [f"{result.name}: {verdict.claim.text}: {verdict.verdict}", "", *cells]
-        lines += [*verdict_lines(verdict), ""]
+        lines += [f"{result.name}: {verdict.claim.text}: {verdict.verdict}", ""]
+        lines += [*_table(verdict).lines(), ""] if verdict.known.size else []
+        lines += [*wrapped(verdict_words(verdict)), ""]
     if ranking is not None:
         lines += [*_ranking(ranking, verdicts[0].result.way.tests_words), ""]
     exposed = exposed_lines(result)
-    return "\n".join([*lines, *exposed, *([""] if exposed else []), *notes(verdicts, ranking), *_incomplete(verdicts)])
+    lines += [*exposed, ""] if exposed else []
+    return "\n".join([*lines, *wrapped(notes(verdicts, ranking)), *_incomplete(verdicts)])
 
 
-def verdict_lines(verdict: Verdict) -> list[str]:
-    """A verdict in words, with what shows it most."""
+def verdict_words(verdict: Verdict) -> list[str]:
+    """A verdict in words, with what shows it most; paragraphs."""
     if verdict.result.depends is not None:
-        return marked_lines("not separable", [verdict.result.depends])
+        return [f"not separable: {verdict.result.depends}"]
     return [*_words(verdict), *_order(verdict)]
 
 
-def _rows(verdict: Verdict) -> list[list[str]]:
+def _table(verdict: Verdict) -> Table:
     """At each ε: the claim, the largest estimate and bound, and the largest gap in standard errors."""
     result = verdict.result
     with np.errstate(divide="ignore", invalid="ignore"):  # a set in which no draw fell has no error
         gap = np.where(
             verdict.standard_error > 0.0, (result["delta"] - verdict.claimed) / verdict.standard_error, -np.inf
         )
-    within = ["up to the leftover ≥"] if result.is_tape else []
-    rows = [["ε", "claimed", "δ̂", *within, "certified ≥", "gap/se"]]
-    for column, epsilon in enumerate(result["epsilon"]):
-        if verdict.known[..., column].any():
-            allowed = float(verdict.claimed[0, 0, column])
-            lower = float(result["spectrum_lower"][column])
-            mark = " violated" if lower > allowed else ""
-            rows.append(
-                [
-                    f"{epsilon:g}",
-                    share(allowed),
-                    estimate(float(result["spectrum_delta"][column]), result.resolution.limit(column)),
-                    *(at_least(float(result["spectrum_lower_up_to_leftover"][column])) for _ in within),
-                    at_least(lower) + mark,
-                    f"{np.nanmax(gap[..., column]):+.1f}",
-                ]
-            )
-    return rows
+    names = ("delta", "lower", *(["lower_up_to_leftover"] if result.is_tape else []))
+    entries: list[dict[str, Any]] = [
+        {name: float(result[f"spectrum_{name}"][column]) for name in names}
+        | {
+            "epsilon": float(epsilon),
+            "claimed": float(verdict.claimed[0, 0, column]),
+            "limit": result.resolution.limit(column),
+            "gap": float(np.nanmax(gap[..., column])),
+        }
+        for column, epsilon in enumerate(result["epsilon"])
+        if verdict.known[..., column].any()
+    ]
+    columns = [
+        Column("epsilon", "ε", form=general),
+        Column("claimed", "claimed", form=share),
+        Column("delta", "δ̂", said=lambda e: estimate(e["delta"], e["limit"])),
+        *([Column("lower_up_to_leftover", "up to the leftover ≥", form=at_least)] if result.is_tape else []),
+        lower_column(said=lambda e: at_least(e["lower"]) + " violated" * (e["lower"] > e["claimed"])),
+        Column("gap", "gap/se", form=formed("+.1f")),
+    ]
+    return Table("", columns, entries)
 
 
 def _words(verdict: Verdict) -> list[str]:
@@ -100,8 +108,8 @@ def _words(verdict: Verdict) -> list[str]:
         direction = DIRECTIONS[place[1]]
         return [
             f"Violated at {many} of {excess.shape[2]} ε, most clearly at ε = {result['epsilon'][place[2]]:g} by "
-            f"{pair_words(result, int(place[0]))}, {direction}: δ is at",
-            f"  least {at_least(float(result['lower'][place]))}, the claim allows {share(float(verdict.claimed[place]))}; "
+            f"{pair_words(result, int(place[0]))}, {direction}: δ is at "
+            f"least {at_least(float(result['lower'][place]))}, the claim allows {share(float(verdict.claimed[place]))}; "
             f"certified with confidence {percent(result.confidence)}, all cells together.",
         ]
     if verdict.verdict == CONSISTENT:
@@ -111,7 +119,7 @@ def _words(verdict: Verdict) -> list[str]:
         return [f"{which}. This proves no privacy: an upper bound cannot be had from samples."]
     if verdict.separation is None:
         return ["No bound is above the claim, and no δ̂ above what it implies, but D̂ of the order that it limits is."]
-    return _separation(verdict, verdict.separation)
+    return [_separation(verdict, verdict.separation)]
 
 
 def _pure(verdict: Verdict) -> list[str]:
@@ -124,8 +132,8 @@ def _pure(verdict: Verdict) -> list[str]:
         "midpoints of the domain" if found.pair < 0 else f"{pair_words(verdict.result, found.pair)}, {found.direction}"
     )
     lines = [
-        f"Pure ε is at least {at_least(found.lower, '.5f')} by {who};",
-        f"  the claim allows {found.claimed:g}{' (violated)' if found.violated else ''}; certified with confidence {sure}, by "
+        f"Pure ε is at least {at_least(found.lower, '.5f')} by {who}; "
+        f"the claim allows {found.claimed:g}{' (violated)' if found.violated else ''}; certified with confidence {sure}, by "
         + ("the limits of all bins: they alone decide." if is_binned else "the test of [pure]: it alone decides."),
     ]
     upper = (verdict.result.pure or {}).get("upper") if is_binned else None
@@ -157,45 +165,40 @@ def _order(verdict: Verdict) -> list[str]:
     name = "ρ" if limit.order is None else "KL" if limit.order == 1.0 else f"D of order {limit.order:g}"
     who = "" if found.pair is None else f" by {pair_words(verdict.result, found.pair)}, {found.direction}"
     sure = percent(verdict.result.confidence)
-    return [
-        f"{name} is at least {at_least(found.lower, '.5f')}{who};",
-        f"  the claim allows {found.claimed:g}{' (violated)' if found.violated else ''}; certified with confidence {sure}, "
-        "together with the bounds on δ.",
-        *([] if found.estimate is None else [f"  D̂ is {found.estimate:.5f} (asymptotic)."]),
-    ]
+    words = (
+        f"{name} is at least {at_least(found.lower, '.5f')}{who}; the claim allows {found.claimed:g}"
+        f"{' (violated)' if found.violated else ''}; certified with confidence {sure}, together with the bounds on δ."
+    )
+    return [words if found.estimate is None else f"{words} D̂ is {found.estimate:.5f} (asymptotic)."]
 
 
-def _separation(verdict: Verdict, found: Separation) -> list[str]:
+def _separation(verdict: Verdict, found: Separation) -> str:
     over = int((verdict.result["delta"][verdict.known] > verdict.claimed[verdict.known]).sum())
     words = verdict.result.way.tests_words
-    lines = [
+    chance = (
+        "Chance alone gives such a gap."
+        if found.is_chance
+        else f"Chance gives such a gap with probability at most {at_most(found.chance, '.1g')} (asymptotic)."
+    )
+    head = (
         f"No bound is above the claim, but δ̂ is, at {over:,} of {int(verdict.known.sum()):,} cells. The largest gap is at "
-        f"ε = {found.epsilon:g}, {pair_words(verdict.result, found.pair)},",
-        f"  {found.direction}: {found.gap:.2g}, {found.gap / found.standard_error:.1f} standard errors of "
-        f"{found.standard_error:.2g}. "
-        + (
-            "Chance alone gives such a gap."
-            if found.is_chance
-            else f"Chance gives such a gap with probability at most {at_most(found.chance, '.1g')} (asymptotic)."
-        ),
-    ]
+        f"ε = {found.epsilon:g}, {pair_words(verdict.result, found.pair)}, "
+        f"{found.direction}: {found.gap:.2g}, {found.gap / found.standard_error:.1f} standard errors of "
+        f"{found.standard_error:.2g}. {chance}"
+    )
     column = int(np.flatnonzero(verdict.result["epsilon"] == found.epsilon)[0])
     if not verdict.result.has_bound((found.pair, DIRECTIONS.index(found.direction), column)):
         is_other = verdict.result.has_bound(np.s_[found.pair, :, column])
         what = (
             "direction has no bound (target.direction)" if is_other else "ε has no bound of its own (estimate.certify)"
         )
-        lines.append(f"  That {what}: another study, with fresh draws, could certify it.")
-    elif verdict.result.is_tape:
-        lines += textwrap.wrap(_tape_separation(found), 120, initial_indent="  ", subsequent_indent="  ")
-    elif found.test is None:
-        lines.append(f"  No number of {words} that can be drawn would separate it from the claim.")
-    else:
-        lines.append(
-            f"  If it is real, the bound would pass the claim with about {found.test:,} {words} per database "
-            f"(now {found.now:,})."
-        )
-    return lines
+        return f"{head} That {what}: another study, with fresh draws, could certify it."
+    if verdict.result.is_tape:
+        return f"{head} {_tape_separation(found)}"
+    if found.test is None:
+        return f"{head} No number of {words} that can be drawn would separate it from the claim."
+    needed = f"about {found.test:,} {words} per database (now {found.now:,})"
+    return f"{head} If it is real, the bound would pass the claim with {needed}."
 
 
 def _tape_separation(found: Separation) -> str:
@@ -214,10 +217,15 @@ def _tape_separation(found: Separation) -> str:
 
 
 def _ranking(ranking: Ranking, words: str) -> list[str]:
-    rows = [["fit", "score", "largest residual", "at ε", "claim"]]
-    for place, fit in enumerate(ranking.fits, start=1):
-        rows.append([str(place), f"{fit.score:.1f}", f"{fit.residual:+.1f} se", f"{fit.epsilon:g}", fit.claim])
-    lines = ["best fit first (asymptotic)", *grid(rows), ""]
+    columns = [
+        Column("fit", "fit"),
+        Column("score", "score", form=formed(".1f")),
+        Column("residual", "largest residual", form=lambda residual: f"{residual:+.1f} se"),
+        Column("epsilon", "at ε", form=general),
+        Column("claim", "claim"),
+    ]
+    fits = [{"fit": place, **vars(fit)} for place, fit in enumerate(ranking.fits, start=1)]
+    head, lines = ["best fit first (asymptotic)", *Table("", columns, fits).lines(), ""], []
     for step in ranking.steps:
         apart = f"{step.better} and {step.worse}"
         if step.separable:
@@ -225,31 +233,24 @@ def _ranking(ranking: Ranking, words: str) -> list[str]:
         elif step.test is None:
             lines.append(f"{apart}: not separable, they are equal at these ε")
         else:
-            lines += [
-                f"{apart}: not separable; they differ by {step.difference:.2g} at ε = {step.epsilon:g};",
-                f"  about {step.test:,} {words} per database would tell them apart (now {step.now:,})",
-            ]
-    return lines
-
-
-def _uncertified(result: Result) -> list[str]:
-    """That a bound up to the leftover decides nothing."""
-    return ["up to the leftover ≥: by itself no bound on δ, and no violation (see show)."] if result.is_tape else []
+            lines.append(
+                f"{apart}: not separable; they differ by {step.difference:.2g} at ε = {step.epsilon:g}; "
+                f"about {step.test:,} {words} per database would tell them apart (now {step.now:,})"
+            )
+    return [*head, *wrapped(lines)]
 
 
 def notes(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> list[str]:
     """What verdicts rest on."""
     result = verdicts[0].result
     lines = [
-        f"violated: certified ≥ is above the claim; finite-sample, {rests_on(result)}. gap/se, chance and sample",
-        "  sizes are asymptotic and take the classifier as it is; what it misses lowers δ̂.",
-        *_uncertified(result),
-        *basis_lines(result),
-        *trust_lines(result.study),
-        *changed_lines(result),
+        f"violated: certified ≥ is above the claim; finite-sample, {rests_on(result)}. gap/se, chance and sample "
+        "sizes are asymptotic and take the classifier as it is; what it misses lowers δ̂.",
+        *(["up to the leftover ≥: by itself no bound on δ, and no violation (see show)."] if result.is_tape else []),
+        *base_words(result),
     ]
     if not np.isnan(result.resolution.limits).all():
-        lines += [*limit_lines(percent(result.confidence), [result]), *warning_lines(result)]
+        lines += [limit_words(percent(result.confidence), [result]), *warning_words(result)]
     if ranking is not None:
         lines.append(
             "score: sum over ε of (residual/se)², at the pair and direction that training ranks first at each ε."
@@ -269,13 +270,68 @@ def _incomplete(verdicts: Sequence[Verdict]) -> list[str]:
     return [
         f"INCOMPLETE: only what has all its counts was judged, {verdicts[0].cells_words}. A violation counts; "
         f"go on with: {resume_command(result.store)}",
-        *looks_lines(result),
+        *wrapped([looks_words(result)]),
     ]
 
 
-def looks_lines(result: Result) -> list[str]:
+def looks_words(result: Result) -> str:
     """What several looks at a store that grows do not say together."""
-    return [
-        f"  This look holds by itself at {percent(result.confidence)}. Several looks at a store that grows do not hold",
-        "  together: which cells get half of the failure probability is settled only when all pairs have learned.",
-    ]
+    return (
+        f"This look holds by itself at {percent(result.confidence)}. Several looks at a store that grows do not hold "
+        "together: which cells get half of the failure probability is settled only when all pairs have learned."
+    )
+
+
+def to_junit(verdicts: Sequence[Verdict], incomplete: bool = False) -> str:
+    """One test case a claim: a failure where it is violated; an error where the store is incomplete, unless that is accepted;
+    skipped where no sample decided it. What passes says that this proves no privacy.
+    """
+    result = verdicts[0].result
+    suite = ElementTree.Element("testsuite", name=_xml(result.name), tests=str(len(verdicts)))
+    for verdict in verdicts:
+        case = ElementTree.SubElement(suite, "testcase", classname=_xml(result.name), name=_xml(verdict.claim.text))
+        text = _xml("\n".join([*verdict_words(verdict), *changed_words(result)]))
+        kind = _kind(verdict, incomplete)
+        if kind is None:
+            ElementTree.SubElement(case, "system-out").text = text
+            continue
+        message = f"incomplete: {verdict.cells_words}"
+        if kind != "error":
+            message = verdict.verdict if result.complete else f"{verdict.verdict}; {message}"
+        ElementTree.SubElement(case, kind, message=_xml(message)).text = text
+    for name, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(name, str(len(suite.findall(f"testcase/{kind}"))))
+    ElementTree.indent(suite)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode")
+
+
+def _kind(verdict: Verdict, incomplete: bool) -> str | None:
+    if verdict.verdict == VIOLATION:
+        return "failure"
+    if not (verdict.result.complete or incomplete):
+        return "error"
+    return "skipped" if verdict.verdict == NOT_SEPARABLE else None
+
+
+def _xml(text: str) -> str:
+    return _NO_XML.sub("�", text)
+
+
+def to_markdown(verdicts: Sequence[Verdict]) -> str:
+    """A table with a row a claim, and the store's state where it is incomplete."""
+    result = verdicts[0].result
+    lines = [f"### {_cell(result.name)}", "", "| claim | verdict | |", "| --- | --- | --- |"]
+    for verdict in verdicts:
+        words = _cell(" ".join(verdict_words(verdict)))
+        lines.append(f"| {_cell(verdict.claim.text)} | {verdict.verdict} | {words} |")
+    if not result.complete:
+        lines += ["", f"The store is not complete: {verdicts[0].cells_words} have all their counts."]
+    for words in result.code_warnings:
+        lines += ["", f"WARNING: {_cell(words)}."]
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    """Text that stays text within a cell of a table."""
+    escaped = html.escape(text.replace("\\", "\\\\"), quote=False)
+    return re.sub(r"([|`*_\[\]])", r"\\\1", " ".join(escaped.split()))

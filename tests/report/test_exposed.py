@@ -12,10 +12,9 @@ from commands import call
 from results import changed, measured
 from studies import run
 
-from hpcdp.report import epsilon_at as levels
 from hpcdp.report.audit import report as audit_report
-from hpcdp.report.exposed import NOISE, exposed_lines, find_exposure
-from hpcdp.report.rows import rank_rows
+from hpcdp.report.exposed import NOISE, exposed_lines, find_exposure, rank_rows
+from hpcdp.report.levels import levels_view
 from hpcdp.report.table import csv_text, table
 from hpcdp.report.verdict import report
 from hpcdp.results.audit import audit
@@ -69,7 +68,7 @@ def test_every_command_names_the_same_pair(result):
         table(result),
         report([verify(result, claim)]),
         audit_report(audit(result, claim)),
-        levels.table(result, [result.epsilon_at(0.1)]),
+        levels_view(result, [result.epsilon_at(0.1)]).text(),
     )
     for text in texts:
         assert [

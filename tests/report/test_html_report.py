@@ -29,17 +29,16 @@ from hpcdp.errors import StoreError, StudyError
 from hpcdp.report import colours
 from hpcdp.report.export import write_export
 from hpcdp.report.html.colours import DARK, LIGHT, drawn_colours, seen_in
-from hpcdp.report.html.contents import paragraphs
-from hpcdp.report.html.marks import MARKS
 from hpcdp.report.html.page import render, write_page
-from hpcdp.report.html.redacted import LEFT_OUT, failure_words, redacted, short_claim, shortened, stop_words
+from hpcdp.report.html.provenance import failure_words, redacted, short_claim, shortened, stop_words, to_toml
 from hpcdp.report.html.sentence import sentence_of
-from hpcdp.report.html.toml import to_toml
+from hpcdp.report.tables import MARKS
 from hpcdp.results.audit import audit
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
+from hpcdp.study.pair_words import LEFT_OUT
 
 Stores = Callable[[str], Path]
 Pages = Callable[[str], Page]
@@ -490,7 +489,7 @@ def test_assumptions_and_warnings_are_all_there(stores: Stores, pages: Pages) ->
         store = stores(kind)
         text = pages(kind).text
         printed = call("show", store).stdout.split("\n\n")
-        notes = [line for part in printed for line in paragraphs(part.splitlines()) if re.match(r"[^ ]*:? ?.*: ", line)]
+        notes = [line for part in printed for line in part.replace("\n  ", " ").splitlines() if ": " in line]
         other = ("---", "largest over", "largest of all", "Laplace noise of scale")  # tables and their heads
         prose = [line for line in notes if len(line) > 100 and not any(words in line for words in other)]
         assert prose or kind == "risk"

@@ -24,14 +24,12 @@ from studies import run as run_study
 
 from hpcdp.analytic import exact
 from hpcdp.importance.result import DRAWN, LEARNED, LEFT_OUT, UNLEARNED
-from hpcdp.report import accuracy, renyi, risk
 from hpcdp.report.colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
-from hpcdp.report.epsilon_at import table as levels_table
 from hpcdp.report.html.sentence import sentence_of
+from hpcdp.report.levels import accuracy_view, levels_view, renyi_view, risk_view
 from hpcdp.report.plots import draw
 from hpcdp.report.printed import text
 from hpcdp.report.table import csv_text
-from hpcdp.report.tape import HEAD
 from hpcdp.report.verdict import report
 from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.results.bootstrap import bootstrap
@@ -198,11 +196,14 @@ def test_csv_and_the_data_set_say_the_same(result: Result) -> None:
     assert data["tape_needed"].dims == ("pair", "direction")
 
 
+HEAD = ["ε", "δ̂", "± error", "up to the leftover ≥", "certified ≥", "approx ≤"]
+
+
 def _check_table(result: Result, page: str) -> None:
     """Every figure of the table beside its array, under the head that names it, rounded to the safe side."""
     lines = page.splitlines()
     head = next(line for line in lines if "certified ≥" in line and "± error" in line)
-    assert re.split(r"\s{2,}", head.strip())[: len(HEAD)] == HEAD
+    assert re.split(r"\s{2,}", head.strip())[:6] == HEAD
     start = lines.index(head) + 2
     place = (result["spectrum_pair"], result["spectrum_direction"], np.arange(len(EPSILONS)))
     for column, line in enumerate(lines[start : start + len(EPSILONS)]):
@@ -263,11 +264,11 @@ def test_footnotes_say_what_numbers_rest_on(result: Result) -> None:
 def _pages(result: Result) -> list[str]:
     return [
         text(result),
-        levels_table(result, [result.epsilon_at(1e-3)]),
-        renyi.table(result, result.renyi([2.0]), result.zcdp()),
-        risk.table(result, risk_levels(result, [1.0])),
+        levels_view(result, [result.epsilon_at(1e-3)]).text(),
+        renyi_view(result, result.renyi([2.0]), result.zcdp()).text(),
+        risk_view(result, [1.0]).text(),
         report([verify(result, "gaussian(mu=1)")]),
-        accuracy.table(result, bootstrap(result)),
+        accuracy_view(result, bootstrap(result)).text(),
     ]
 
 
@@ -331,7 +332,7 @@ def test_what_is_up_to_the_leftover_violates_nothing(result: Result) -> None:
     hidden = verify(changed(some, leftover_hits=hits), claim)
     assert hidden.separation is not None
     assert hidden.separation.leftover is None
-    assert "Plain draws hit the leftover" in report([hidden])
+    assert "Plain draws hit the leftover" in " ".join(report([hidden]).split())
 
 
 def test_epsilon_at_names_all_three(result: Result) -> None:
@@ -342,7 +343,7 @@ def test_epsilon_at_names_all_three(result: Result) -> None:
     tiny = result.epsilon_at(1e-10)
     assert tiny.found == "beyond the grid"
     assert tiny.lower > AIM
-    page = levels_table(result, [level, tiny])
+    page = " ".join(levels_view(result, [level, tiny]).text().split())
     assert "up to the leftover ≥" in page
     assert "by itself no limit" in page
     assert "together with them" in page

@@ -14,7 +14,7 @@ from programs import program_study, served
 from studies import make_study
 
 from hpcdp.errors import StudyError
-from hpcdp.report.table import trust_lines
+from hpcdp.report.words import trust_words
 from hpcdp.study.resolving import resolve
 from hpcdp.study.sampler import Sampler
 
@@ -66,8 +66,8 @@ def test_failures_that_tell_are_named() -> None:
     study = make_study("laplace", {"scale": 1.0}, [([0.0], [1.0])], train=100, test=100, seed=5, epsilons=[0.0])
     changed = study.mechanism.model_copy(update={"reproducible": False})
     words = "the law of outputs given"
-    assert words in "\n".join(trust_lines(study.model_copy(update={"mechanism": changed})))
-    assert words not in "\n".join(trust_lines(study))
+    assert words in "\n".join(trust_words(study.model_copy(update={"mechanism": changed})))
+    assert words not in "\n".join(trust_words(study))
 
 
 def damage_training(store: Path, law: str) -> None:

@@ -29,7 +29,7 @@ from hpcdp.notions.renyi import class_counts
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.notions.variational import choose_scores, class_losses, place_bets, upper_mean, variational_lower
 from hpcdp.planning.summary import make_plan
-from hpcdp.report import renyi as report
+from hpcdp.report.levels import renyi_view
 from hpcdp.results.assemble import assemble
 from hpcdp.results.renyi import FAMILY, VARIATIONAL
 from hpcdp.results.variational import variational_arrays
@@ -212,7 +212,7 @@ def found_fixture():
 
 
 def test_json_names_bound_and_family(found):
-    shown = json.loads(report.to_json(found, found.renyi([2.0, 3.0, 1.0]), found.zcdp()))
+    shown = json.loads(renyi_view(found, found.renyi([2.0, 3.0, 1.0]), found.zcdp()).render("json"))
     named, later, first = shown["renyi"]
     assert list(named)[:5] == ["order", "direction", "pair", "estimate", "lower"]  # as it was
     assert (named["bound"], named["family"]) == ("integral", "delta")
@@ -229,21 +229,21 @@ def test_json_names_bound_and_family(found):
 
 def test_table_and_csv_keep_the_families_apart(found):
     levels = found.renyi([2.0, 3.0])
-    text = report.table(found, levels, None)
+    text = renyi_view(found, levels, None).text()
     assert f"{math.floor(levels[0].variational.lower * 1e5) / 1e5:.5f}" in text
     assert "the larger of two bounds has no stated confidence" in text
-    rows = list(csv.DictReader(io.StringIO(report.csv_text(levels, None))))
+    rows = list(csv.DictReader(io.StringIO(renyi_view(found, levels, None).render("csv"))))
     assert [(row["order"], row["family"]) for row in rows] == [("2.0", "delta"), ("3.0", "delta"), ("2.0", FAMILY)]
     plain = changed(found)
     del plain.arrays["variational_lower"]
-    assert "or: certified" not in report.table(plain, plain.renyi([2.0]), None)
+    assert "or: certified" not in renyi_view(plain, plain.renyi([2.0]), None).text()
     assert plain.renyi([2.0])[0].lower == levels[0].lower  # no level of the first family went to the second
 
 
 def test_nothing_counted_certifies_nothing_and_a_plan_counts_bounds():
     empty = unmeasured(some_study())
     assert empty.renyi([2.0])[0].variational is None
-    assert json.loads(report.to_json(empty, empty.renyi([2.0]), None))["renyi"][0]["lower"] == 0.0
+    assert json.loads(renyi_view(empty, empty.renyi([2.0]), None).render("json"))["renyi"][0]["lower"] == 0.0
     assert "12 (pair, direction, order) bounds" in str(make_plan(*resolve(some_study()), 1))
     assert "order)" not in str(make_plan(*resolve(some_study(renyi=None)), 1))
 
@@ -338,8 +338,8 @@ def test_odd_studies_and_extreme_orders(shift, changes):
     } | changes
     found = measured("laplace", {"epsilon": 1.0}, [([0.0], [shift])], seed=1408, **estimate)
     levels = found.renyi(EXTREMES)
-    json.loads(report.to_json(found, levels, found.zcdp()), parse_constant=lambda name: pytest.fail(name))
-    assert "inf" not in report.table(found, levels, found.zcdp()).replace("infinite", "")
+    json.loads(renyi_view(found, levels, found.zcdp()).render("json"), parse_constant=lambda name: pytest.fail(name))
+    assert "inf" not in renyi_view(found, levels, found.zcdp()).text().replace("infinite", "")
     first, beside, *_, large, huge = levels
     for name in ("lower", "estimate"):
         values = [getattr(level, name) for level in (first, beside, large, huge)]

@@ -13,7 +13,7 @@ from commands import call
 
 from hpcdp.engine.driver import run
 from hpcdp.errors import HpcdpError
-from hpcdp.report.html.toml import to_toml
+from hpcdp.report.html.provenance import to_toml
 from hpcdp.results.result import Result
 from hpcdp.study.file import Study
 

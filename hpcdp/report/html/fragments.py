@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from hpcdp._base.rounding import at_most, percent, share
+from hpcdp.report import at_risk, pure
 from hpcdp.report import audit as audits
-from hpcdp.report import table
-from hpcdp.report.html import listed
 from hpcdp.report.html.colours import LIGHT
 from hpcdp.report.html.contents import judge
-from hpcdp.report.html.marks import ASYMPTOTIC, GIVEN, MARKS
 from hpcdp.report.html.page import environment
 from hpcdp.report.html.pictures import Picture, audit_picture, curve_picture, small_picture
 from hpcdp.report.html.sentence import sentence_of
-from hpcdp.report.html.tables import Column, Table, exact_text, general, lower_column, make_table
+from hpcdp.report.table import spectrum_table
+from hpcdp.report.tables import ASYMPTOTIC, GIVEN, MARKS, Column, Table, general, lower_column
+from hpcdp.report.words import claim_of
 from hpcdp.results.audit import Audit
 from hpcdp.results.composition import Spectrum
 from hpcdp.results.result import Result
@@ -37,7 +37,7 @@ def fragment_of(value: Any) -> str:
 @fragment_of.register
 def _of_result(result: Result) -> str:
     """A result beside the claim of its study, if it makes one that can be judged by it."""
-    claim = table.claim_of(result)
+    claim = claim_of(result)
     return _of(result, claim, judge(result, claim), "result")
 
 
@@ -51,13 +51,8 @@ def _of_verdict(verdict: Verdict) -> str:
 def _of_audit(audit: Audit) -> str:
     """An audit with its boxes."""
     key = _key()
-    lines = " ".join(line.strip() for line in audits.verdict_lines(audit))
-    return _render(
-        audit.result,
-        lines,
-        [_few(listed.box_table(audit), "audit.to_dataframe() holds them")],
-        audit_picture(audit, key),
-    )
+    tables = [_few(audits.box_table(audit), "audit.to_dataframe() holds them")]
+    return _render(audit.result, " ".join(audits.verdict_words(audit)), tables, audit_picture(audit, key))
 
 
 @fragment_of.register
@@ -79,22 +74,17 @@ def _of_spectrum(spectrum: Spectrum) -> str:
     sure = percent(spectrum.confidence)
     words = f"Lower bounds hold together at confidence {sure}; they say nothing of how large δ is at most."
     head = {"name": "Spectrum", "complete": True}
-    return _page(
-        head,
-        words,
-        [_few(make_table("Spectrum", columns, entries), "spectrum.to_dataframe() holds them")],
-        curve_picture(spectrum, _key()),
-    )
+    tables = [_few(Table("Spectrum", columns, entries), "spectrum.to_dataframe() holds them")]
+    return _page(head, words, tables, curve_picture(spectrum, _key()))
 
 
 def _of(result: Result, claim: Any, judged: Verdict | None, name: str) -> str:
     if result.study.at_risk is not None:
-        tables = [listed.risk_table(result)] if result.risk else []
+        tables = [at_risk.risk_table(result)] if result.risk else []
     elif result.study.counts_levels:
-        tables = [listed.spectrum_table(result, claim)]
+        tables = [spectrum_table(result, claim)]
     elif result.pure is not None:
-        made = listed.histogram_tables if result.study.bounds_pure else listed.pure_tables
-        tables = made(result, result.pure)[:1]
+        tables = pure.pure_tables(result, result.pure)[:1]
     else:
         tables = []
     said = sentence_of(result, judged)
@@ -107,14 +97,15 @@ def _of(result: Result, claim: Any, judged: Verdict | None, name: str) -> str:
 
 def _few(whole: Table, where: str, epsilon: float | None = None) -> Table:
     """Some rows of a table, evenly over it, the first and the last among them, and that of an ε. where: what has the others."""
-    if len(whole.rows) <= _ROWS:
+    entries = whole.entries[: whole.most]
+    if len(entries) <= _ROWS:
         return whole
-    places = np.linspace(0, len(whole.rows) - 1, _ROWS).round().astype(int)
-    named = [] if epsilon is None else [n for n, row in enumerate(whole.rows) if row[0].value == exact_text(epsilon)]
+    places = np.linspace(0, len(entries) - 1, _ROWS).round().astype(int)
+    named = [] if epsilon is None else [n for n, entry in enumerate(entries) if entry["epsilon"] == epsilon]
     for place in np.setdiff1d(named, places):
         places[1 + np.abs(places[1:-1] - place).argmin()] = place
-    rows = [whole.rows[int(place)] for place in places]
-    return Table(whole.caption, whole.columns, rows, len(whole.rows) - len(rows) + whole.left_out, where)
+    few = [entries[int(place)] for place in places]
+    return Table(whole.caption, whole.columns, few, None, where, len(entries) - len(few) + whole.left_out)
 
 
 def _key() -> str:

@@ -20,7 +20,7 @@ from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
 from hpcdp.report.html.colours import DARK, LIGHT, drawn_colours, seen_in
 from hpcdp.report.html.contents import Report, describe
-from hpcdp.report.html.marks import MARKS, Mark
+from hpcdp.report.tables import MARKS, Mark
 from hpcdp.results.audit import Audit
 from hpcdp.results.result import Result
 
@@ -73,7 +73,7 @@ def render(found: Sequence[Result | Audit], show_rows: bool = False) -> str:
 def _marks(reports: Sequence[Report]) -> list[Mark]:
     """Those that stand above some column, for the legend."""
     tables = [table for report in reports for section in report.sections for table in section.tables]
-    used = {column.mark for table in tables for column in table.columns}
+    used = {column.mark for table in tables for column in table.page_columns}
     return [mark for mark in MARKS if mark in used]
 
 

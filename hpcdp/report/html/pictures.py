@@ -1,11 +1,18 @@
-"""The pictures of a page: the same that `plot` draws, each with words for who cannot see it."""
+"""The pictures of a page: the same that `plot` draws, each with words for who cannot see it, as inline SVG.
+
+Text stays text, ids are of one figure alone, colours are attributes that a style sheet may change.
+"""
 
 from __future__ import annotations
 
+import io
 import math
+import re
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -16,12 +23,11 @@ from hpcdp.notions.implied import outline
 from hpcdp.report._spectra import SHADE
 from hpcdp.report._tape_spectra import CERTIFIED_WORDS as TAPE_WORDS
 from hpcdp.report.colours import CERTIFIED
-from hpcdp.report.html.listed import POINTS, leading_points
-from hpcdp.report.html.svg import to_svg
 from hpcdp.report.plots import draw_largest, draw_points, levels_of, save
 from hpcdp.report.plots_at_risk import draw_sensitivities
 from hpcdp.report.plots_audit import draw_audit, draw_sequential
 from hpcdp.report.plots_pure import draw_limits
+from hpcdp.report.table import POINTS
 from hpcdp.results.audit import Audit
 from hpcdp.results.composition import Spectrum
 from hpcdp.results.exact import exact_of
@@ -31,10 +37,16 @@ from hpcdp.results.sequential import SequentialAudit
 if TYPE_CHECKING:
     from hpcdp.study.claims import Claim
 
+ElementTree.register_namespace("", "http://www.w3.org/2000/svg")
+
 _SIZE = (4.9, 4.9)  # inches: about as wide as a telephone, where text is still read
 _EXACT = 1000  # pairs whose exact curves are worth a wait
 _WIDE = 52  # characters of a line of a legend
 _BELOW = -0.5  # inches from an axis to its legend
+_SVG, _LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
+_FONT_SIZE = re.compile(r"(\d+(?:\.\d+)?)px")
+_USED = re.compile(r"(?:^|url\()#([^)]+)")
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
 @dataclass(frozen=True)
@@ -74,9 +86,8 @@ def _spectrum_words(result: Result, claim: Claim | None, scale: str) -> str:
     return f"δ against ε, {scale}: {'; '.join(parts)}. {region}.{beside} The table below has every number."
 
 
-def tradeoff_picture(result: Result, claim: Claim | None, key: str) -> Picture:
+def tradeoff_picture(result: Result, claim: Claim | None, points: list[dict[str, Any]], key: str) -> Picture:
     """Trade-off points, of the most exposed pairs where there are many."""
-    points = leading_points(result)
     figure, axis = _figure()
     draw_points(axis, result, claim, points[:POINTS])
     axis.set_title("")
@@ -179,3 +190,60 @@ def _picture(figure: Any, key: str, caption: str, words: str) -> Picture:
             legend.set_frame_on(False)
     with _fonts():
         return Picture(caption, to_svg(save(figure, None), key, caption, words))
+
+
+def to_svg(figure: Any, key: str, title: str, description: str) -> str:
+    """A figure as an SVG element for a page; equal figures give equal text.
+
+    key: begins every id, so that several figures fit in a page. title, description: what is read aloud in place of it.
+    """
+    figure.patch.set_visible(False)
+    for axis in figure.axes:
+        axis.patch.set_visible(False)
+    written = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hpcdp"}):
+        figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
+    root = ElementTree.fromstring(written.getvalue().partition("?>")[2].partition(">")[2])
+    for parent in list(root.iter()):
+        for child in [c for c in parent if c.tag.rpartition("}")[2] in ("metadata", "style")]:
+            parent.remove(child)
+    for element in root.iter():
+        _plain_attributes(element, key)
+    used = {place for element in root.iter() for value in element.attrib.values() for place in _USED.findall(value)}
+    for element in root.iter():
+        if element.get("id") not in used:
+            element.attrib.pop("id", None)
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    root.attrib |= {"role": "img", "aria-labelledby": f"{key}-title {key}-description"}
+    for place, (name, text) in enumerate((("title", title), ("desc", description))):
+        node = ElementTree.Element(
+            f"{{{_SVG}}}{name}", {"id": f"{key}-{'title' if name == 'title' else 'description'}"}
+        )
+        node.text = text
+        root.insert(place, node)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _plain_attributes(element: ElementTree.Element, key: str) -> None:
+    for name, value in _declarations(element.attrib.pop("style", "")):
+        if name == "font":
+            size = _FONT_SIZE.search(value)
+            if size is not None:
+                element.set("font-size", size[1])
+        else:
+            element.set(name, value)
+    if (link := element.attrib.pop(_LINK, None)) is not None:
+        element.set("href", f"#{key}-{link.removeprefix('#')}")
+    if "id" in element.attrib:
+        element.set("id", f"{key}-{element.get('id')}")
+    for name, value in list(element.attrib.items()):
+        if "url(#" in value:
+            element.set(name, _REFERENCE.sub(rf"url(#{key}-\1)", value))
+
+
+def _declarations(style: str) -> Iterator[tuple[str, str]]:
+    for part in style.split(";"):
+        name, colon, value = part.partition(":")
+        if colon:
+            yield name.strip(), value.strip()

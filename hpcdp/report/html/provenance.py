@@ -1,25 +1,43 @@
-"""Where a result comes from: its study, digests, versions and times, all of them from the store."""
+"""Where a result comes from: its study, digests, versions and times, all of them from the store.
+
+A study and what was said of its runs are told as they may be handed on: without inline databases, local paths or texts of others.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from hpcdp._base.asked import option
 from hpcdp._base.raised import readable
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array, digest_json
-from hpcdp.report.html.batches import commands_of
-from hpcdp.report.html.redacted import failure_words, redacted, shortened, stop_words
-from hpcdp.report.html.toml import to_toml
-from hpcdp.report.sequential import stand_alone
+from hpcdp.report.audit import stand_alone
 from hpcdp.results.exported import Exported
 from hpcdp.results.result import Result
 from hpcdp.store.records import foreign, read_records
 from hpcdp.store.root import open_latest
+from hpcdp.study.claims import factors_of
+from hpcdp.study.pair_words import LEFT_OUT
 from hpcdp.study.stored import read_study_record
 
+_LISTS: dict[str, list[Any]] = {  # so that what is left is a study still
+    "pairs.given.d": [LEFT_OUT],
+    "pairs.given.d_prime": [LEFT_OUT],
+    "pairs.relative.databases": [[LEFT_OUT]],
+    "pairs.relative.values": [LEFT_OUT],
+}
+_LONGEST = 20_000  # characters of a list in a text
+_PATHS = ("file", "files", "folder")  # keys whose values are paths, however short
+_READ = re.compile(r"\s*(file|store)\s*\((.*)\)\s*", re.DOTALL)
+_RAISED = re.compile(r"^(.*? raised [^\s:]+)")
+_PATH = re.compile(r"(?:(?<= )~|\S*[/\\]).*(?= raised )")  # to its end, as folders have spaces too
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _RUNS, _FAILED, _DATABASES = 20, 20, 20  # that a page lists
 
 
@@ -118,10 +136,123 @@ def _run(body: Mapping[str, Any], show_rows: bool) -> Run:
 
 
 def _commands(result: Result, show_rows: bool) -> list[str]:
+    """Those that compute the same again, or go on with sequential audits."""
     name, audits = result.name, result.sequential_audits
     compute = "risk" if result.study.at_risk is not None else "run"
-    return [
-        *([] if stand_alone(audits, result) else [f"hpcdp {compute} {name}.toml --store {name}.zarr"]),
-        *commands_of(audits, show_rows),
-        f"hpcdp report {name}.zarr -o {name}.html",
-    ]
+    found = [] if stand_alone(audits, result) else [f"hpcdp {compute} {name}.toml --store {name}.zarr"]
+    for audit in audits:
+        claim = audit.claim if show_rows else short_claim(audit.claim)
+        words = ["hpcdp", "audit", f"{name}.toml", "--claim", claim, "--sequential"]
+        words += ["--orientation", audit.orientation] * (audit.orientation != "both")
+        words += ["--batch", str(audit.rounds.batch), "--budget", str(audit.rounds.budget)]
+        found.append(shlex.join([*words, "--store", f"{name}.zarr"]))
+    return [*found, f"hpcdp report {name}.zarr -o {name}.html"]
+
+
+def redacted(study: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A study as `Study.to_dict` has it, and the keys of what is left out of it."""
+    gone: list[str] = []
+    found = _without(study, "", gone)
+    if (claim := study["study"].get("claim")) is not None:
+        found["study"]["claim"] = short_claim(claim)
+        gone = [key for key in gone if key != "study.claim"]
+        gone += ["study.claim: its folders"] if short_claim(claim) != claim else []
+    return found, sorted(dict.fromkeys(gone))
+
+
+def shortened(study: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A study for a text, and the keys of its lists that are too long for one, in whose place it says how long they are."""
+    gone: list[str] = []
+    return _short(study, "", gone), gone
+
+
+def _short(value: Any, key: str, gone: list[str]) -> Any:
+    if isinstance(value, list) and len(json.dumps(value)) > _LONGEST:
+        gone.append(f"{key}, {len(value):,} entries")
+        return f"{LEFT_OUT}: {len(value):,} entries"
+    if isinstance(value, Mapping):
+        return {name: _short(one, f"{key}.{name}" if key else name, gone) for name, one in value.items()}
+    return value
+
+
+def reads_files(claim: str) -> bool:
+    """Whether a claim is of a file or a store."""
+    return any(_READ.fullmatch(factor) for factor in factors_of(claim))
+
+
+def short_claim(text: str) -> str:
+    """A claim whose files and stores have lost their folders."""
+    return text if not reads_files(text) else "*".join(_short_factor(factor) for factor in factors_of(text))
+
+
+def _short_factor(text: str) -> str:
+    found = _READ.fullmatch(text)
+    return text if found is None else f"{found[1]}({_last(found[2])})"
+
+
+def _last(path: str) -> str:
+    bare = path.strip()
+    mark = bare[:1] if bare[:1] in ("'", '"') and bare[1:].endswith(bare[:1]) else ""
+    return f"{mark}{PurePath(bare.strip(mark or None).replace(chr(92), '/')).name}{mark}"
+
+
+def _without(value: Any, key: str, gone: list[str]) -> Any:
+    is_data = key.startswith("pairs.") and ".parameters." in key and isinstance(value, list)
+    if value is None or value == []:
+        return value
+    if key in _LISTS:
+        gone.append(key)
+        return _LISTS[key]
+    if is_data or key.rpartition(".")[2] in _PATHS or (isinstance(value, str) and _is_path(value)):
+        gone.append(key)
+        return LEFT_OUT
+    if isinstance(value, Mapping):
+        return {name: _without(one, f"{key}.{name}" if key else name, gone) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_without(one, key, gone) for one in value]
+    return value
+
+
+def _is_path(text: str) -> bool:
+    return "/" in text or "\\" in text or text.startswith("~")
+
+
+def failure_words(line: str) -> str:
+    """What failed, up to the name of what was raised: its text may hold rows, and names files."""
+    raised = _RAISED.match(line)
+    return f"{_PATH.sub(LEFT_OUT, raised[1]) if raised else line.partition(': ')[0]} (its text is left out)"
+
+
+def stop_words(text: str) -> str:
+    """Why a run ended early, without paths."""
+    return " ".join(LEFT_OUT if _is_path(word) else word for word in readable(text).split())
+
+
+def to_toml(study: Mapping[str, Any]) -> str:
+    """Sections with their keys; what is None is left out, as a file has no such value."""
+    parts = []
+    for name, section in study.items():
+        if section is None:
+            continue
+        lines = [f"{_key(key)} = {_value(value)}" for key, value in section.items() if value is not None]
+        parts.append("\n".join([f"[{_key(name)}]", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _text(name)
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items() if one is not None)
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value)

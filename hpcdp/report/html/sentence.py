@@ -9,6 +9,7 @@ import numpy as np
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.results.decision import CONSISTENT, VIOLATION
 from hpcdp.results.result import Result
+from hpcdp.results.sequential import SequentialAudit
 from hpcdp.results.verdict import PURE, Verdict
 
 NONE = "none"
@@ -118,3 +119,24 @@ def _unclaimed(result: Result) -> Sentence:
         f"{at_least(best['lower'])}; {rest}.",
         best["epsilon"],
     )
+
+
+def sequential_sentence(audit: SequentialAudit) -> Sentence:
+    """What an audit says of its claim, and what it does not say."""
+    last, sure = audit.looks[-1], percent(audit.confidence)
+    evidence, needed = at_least(last.evidence, ".4g"), f"{audit.needed:g}"
+    drawn = f"{last.samples:,} samples per database, training included"
+    if last.refuted:
+        words = (
+            f"The claim {audit.claim} is violated, certified at confidence {sure} (finite-sample, however often one looked): "
+            f"after {drawn}, the evidence against it is at least {evidence}, and {needed} refutes it; this does not say by how "
+            "much it is violated, nor that anything else about the mechanism is as claimed."
+        )
+    else:
+        so_far = "was" if audit.ended else "has so far been"
+        words = (
+            f"The claim {audit.claim} {so_far} not refuted at confidence {sure} by {drawn}: the evidence against it is "
+            f"{evidence}, and {needed} would refute it; this does not say that the claim holds: no number of samples shows that "
+            "a mechanism is private."
+        )
+    return Sentence(audit.verdict, words)

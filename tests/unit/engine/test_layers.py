@@ -50,7 +50,7 @@ LATE = {
     "hpcdp.mechanisms.sparse_vector": "numba",
     "hpcdp.notions.bounds": "numba",
     "hpcdp.importance.plan": "numba",
-    "hpcdp.report.done": "numba",
+    "hpcdp.report.status": "numba",
     "hpcdp.study.sampler": "numba",
 }
 """Imports inside functions: all that there may be, by what is imported or by what imports it, and what a command gains by them.

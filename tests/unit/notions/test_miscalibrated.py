@@ -17,8 +17,8 @@ from scipy.stats import binom
 
 from hpcdp.notions.resolution import largest_upper
 from hpcdp.notions.spectrum import lower_bounds, make_cells, maximum
-from hpcdp.report import epsilon_at as levels
 from hpcdp.report.comparison import table as comparison_table
+from hpcdp.report.levels import levels_view
 from hpcdp.report.table import table
 from hpcdp.results.comparison import compare
 
@@ -113,7 +113,7 @@ def test_no_epsilon_is_below_the_certified_one(shifted, delta):
         assert level.lower > 0.0
         assert all(v >= level.lower for v in (level.estimate, level.upper) if v is not None)
         assert level.found != "below the grid" or level.reach >= level.lower
-        assert "are at least what is certified" in levels.table(result, [level])
+        assert "are at least what is certified" in levels_view(result, [level]).text()
 
 
 @pytest.mark.parametrize("first", [0.0, 0.2])

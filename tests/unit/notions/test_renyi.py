@@ -19,7 +19,7 @@ from hpcdp.cli.arguments import make_parser
 from hpcdp.errors import StudyError
 from hpcdp.notions.implied import implied_lower
 from hpcdp.notions.renyi import class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
-from hpcdp.report import renyi as report
+from hpcdp.report.levels import renyi_view
 from hpcdp.results.renyi import renyi_levels
 
 ORDERS = (1.0, 1.01, 1.37, 2.0, 4.4, 17.0, 90.0)
@@ -223,7 +223,7 @@ def found_fixture():
 
 def test_json_has_the_key_alone(found):
     levels, rho = found.renyi([2.0, 1.0]), found.zcdp()
-    shown = json.loads(report.to_json(found, levels, rho))
+    shown = json.loads(renyi_view(found, levels, rho).render("json"))
     assert list(shown) == ["name", "complete", "confidence", "renyi", "zcdp", "warnings"]
     keys = ["order", "direction", "pair", "estimate", "lower", "bound", "family", "variational"]
     assert [list(entry) for entry in shown["renyi"]] == [keys] * 2
@@ -232,17 +232,17 @@ def test_json_has_the_key_alone(found):
     for entry, truth in zip(shown["renyi"], (0.61912, 0.36788), strict=True):
         assert entry["pair"] == 1
         assert 0.6 * truth < entry["lower"] <= entry["estimate"] < 1.1 * truth
-    assert "zcdp" not in json.loads(report.to_json(found, levels, None))
-    assert "renyi" not in json.loads(report.to_json(found, [], rho))
+    assert "zcdp" not in json.loads(renyi_view(found, levels, None).render("json"))
+    assert "renyi" not in json.loads(renyi_view(found, [], rho).render("json"))
 
 
 def test_table_and_csv(found):
     levels, rho = found.renyi([1.0, 8.0]), found.zcdp()
-    text = report.table(found, levels, rho)
+    text = renyi_view(found, levels, rho).text()
     assert "1 (KL)" in text
     assert f"{math.floor(levels[1].lower * 1e5) / 1e5:.5f}" in text
     assert "ρ certified ≥" in text
-    rows = list(csv.DictReader(io.StringIO(report.csv_text(levels, rho))))
+    rows = list(csv.DictReader(io.StringIO(renyi_view(found, levels, rho).render("csv"))))
     assert [row["order"] for row in rows] == ["1.0", "8.0", "zcdp"]
     assert float(rows[2]["lower"]) == rho.lower
 
@@ -254,9 +254,9 @@ def test_an_infinite_plugin_is_not_resolved_and_not_printed(found):
     level = spoilt.renyi([2.0])[0]
     assert level.estimate is None
     assert level.lower == found.renyi([2.0])[0].lower
-    assert "not resolved" in report.table(spoilt, [level], None)
-    assert "inf" not in report.table(spoilt, [level], None).replace("infinite", "")
-    json.loads(report.to_json(spoilt, [level], None))
+    assert "not resolved" in renyi_view(spoilt, [level], None).text()
+    assert "inf" not in renyi_view(spoilt, [level], None).text().replace("infinite", "")
+    json.loads(renyi_view(spoilt, [level], None).render("json"))
 
 
 def test_without_classes_there_is_a_bound_and_no_estimate(found):
@@ -272,7 +272,7 @@ def test_a_store_of_nothing_certifies_nothing(found):
     assert empty.zcdp().lower == 0.0
     assert empty.renyi([2.0])[0].lower == 0.0
     assert empty.renyi([2.0])[0].estimate is None
-    assert "-" in report.table(empty, empty.renyi([2.0]), empty.zcdp())
+    assert "-" in renyi_view(empty, empty.renyi([2.0]), empty.zcdp()).text()
 
 
 def test_refusals(found, tmp_path, capsys):
