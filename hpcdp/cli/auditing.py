@@ -30,9 +30,9 @@ def audit(options: argparse.Namespace) -> int:
     """Run a study and audit a claim by its trade-off points; the exit code."""
     from hpcdp.engine.auditing import refuse_tape, with_audited_loss, with_etas
     from hpcdp.engine.driver import read_study
+    from hpcdp.report._spectra import check_path
     from hpcdp.report.audit import report
-    from hpcdp.report.plots import check_path
-    from hpcdp.report.plots_audit import draw_audit
+    from hpcdp.report.plots_methods import draw_audit
     from hpcdp.report.tables import to_json
     from hpcdp.results.audit import audit
     from hpcdp.study.resolving import resolve
@@ -114,7 +114,7 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
     """A sequential audit; the exit code."""
     from hpcdp.engine.sequential_audit import refuse_unplayable, run_sequential
     from hpcdp.report.audit import sequential_report
-    from hpcdp.report.plots_audit import draw_sequential
+    from hpcdp.report.plots_methods import draw_sequential
     from hpcdp.report.tables import to_json
     from hpcdp.results.sequential import Rounds
     from hpcdp.study.resolving import resolve

@@ -148,8 +148,8 @@ def plot(options: argparse.Namespace) -> None:
 
     path = options.output or default_plot(options.store)
     if options.loss:
-        from hpcdp.report.plots import check_path, save
-        from hpcdp.report.plots_pure import draw_loss
+        from hpcdp.report._spectra import check_path, save
+        from hpcdp.report.plots_methods import draw_loss
 
         check_path(path)
         result = load_result(options.store)
@@ -231,8 +231,9 @@ def compare(options: argparse.Namespace) -> None:
     """Draw and compare several stores' spectra."""
     import json
 
+    from hpcdp.report._spectra import check_path
     from hpcdp.report.comparison import table
-    from hpcdp.report.plots import check_path, draw_comparison
+    from hpcdp.report.plots import draw_comparison
     from hpcdp.results.comparison import compare
     from hpcdp.results.result import load_result
 

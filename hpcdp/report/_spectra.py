@@ -1,8 +1,9 @@
-"""A spectrum on an axis: what is certified as a shaded region, estimates as points, what is not resolved as limits."""
+"""A spectrum on an axis: what is certified as a shaded region, estimates as points, what is not resolved as limits; and files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from hpcdp._base.asked import option, path_of
+from hpcdp._base.terminal import plain
+from hpcdp.errors import StudyError
+from hpcdp.notions._draw import write_figure
 from hpcdp.notions.implied import outline
+from hpcdp.report.colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
+from hpcdp.report.tables import wrapped
 from hpcdp.results.result import Result
 
 Floats = NDArray[np.float64]
@@ -19,13 +26,26 @@ Floats = NDArray[np.float64]
 CERTIFIED_WORDS = "certified: δ is on or above the line"
 ESTIMATED_WORDS = "estimated δ̂, whisker to approx ≤ (approximate)"
 LIMIT_WORDS = "not resolved: limit of the learned sets"
+TAPE_CERTIFIED_WORDS = "certified (finite-sample): δ is on or above the line"
+TAPE_WITHIN_WORDS = "up to the leftover (finite-sample): δ ≥ mark − e^ε·r, by itself no bound"
+TAPE_ESTIMATED_WORDS = "estimate δ̂ ± 2 standard errors (asymptotic)"
 TAPE_LIMIT_WORDS = "not resolved: δ̂ and its errors (asymptotic)"
 EDGE_WORDS = "certified bound below the axis, or 0"
 
 SHADE = 0.18  # of a certified region
+_ERRORS = 2.0  # standard errors of a bar of random tapes
 _ARROW, _GREY = r"$\Downarrow$", "#444444"
 _LOWEST = 1e-6  # where a logarithmic axis ends that shows nothing
+_ESTIMATE: dict[str, Any] = {
+    "markersize": 4.5,
+    "markerfacecolor": "white",
+    "markeredgewidth": 1.1,
+    "clip_on": False,
+    "zorder": 3.0,
+}
+_OPEN: dict[str, Any] = {"markerfacecolor": "none", "linestyle": "none", "clip_on": False, "zorder": 3.0}
 _NOTE = "note"  # marks an entry of the legend that says why nothing is drawn
+_SMALL, _PER_INCH = 7.0, 19  # size of the letters under a picture, and how many of them fit
 _ROOM = 1.06  # above what is drawn, of its height
 
 
@@ -45,35 +65,54 @@ def draw_spectrum(
     it is drawn. A whisker goes from δ̂ up to `upper`, which is approximate. What is not resolved shows the limit of the
     learned sets, wherever it is drawn, as tables do. name: of one among several. alpha: how much the certified region is shaded.
     """
+    order = _draw_certified(axis, result, ends, colour, name, alpha)
+    if not order.size:
+        return
+    epsilon, delta, upper = (result[name][order] for name in ("epsilon", "spectrum_delta", "spectrum_upper"))
+    sure, limits = result.resolution.rows[order], result.resolution.limits[order]
+    over = np.maximum(0.0, upper - delta)[sure]
+    style = {"color": colour, "fmt": marker, "elinewidth": 0.7, "label": ESTIMATED_WORDS if name is None else name}
+    axis.errorbar(epsilon[sure], delta[sure], yerr=np.stack([np.zeros(over.size), over]), **_ESTIMATE, **style)
+    named = None if sure.any() else name
+    axis.plot(epsilon[~sure], limits[~sure], "v", gid="limit", label=named, color=colour, markersize=6, **_OPEN)
+
+
+def draw_tape(axis: Any, result: Result, ends: tuple[float, float]) -> None:
+    """The same of a result from random tapes: certified, up to the leftover and estimated, each in its own colour."""
+    order = _draw_certified(axis, result, ends, CERTIFIED, None, SHADE)
+    if not order.size:
+        return
+    epsilon, within = result["epsilon"][order], result["spectrum_lower_up_to_leftover"][order]
+    own: dict[str, Any] = {
+        "color": UP_TO_LEFTOVER,
+        "gid": "up to the leftover",
+        "label": TAPE_WITHIN_WORDS,
+        "zorder": 3.1,
+    }
+    axis.plot(epsilon[within > 0.0], within[within > 0.0], "^", markersize=5.5, **(_OPEN | own))
+    sure, limits = result.resolution.rows[order], result.resolution.limits[order]
+    place = (result["spectrum_pair"][order], result["spectrum_direction"][order], order)
+    error, delta = result["standard_error"][place], result["spectrum_delta"][order]
+    style = {"color": ESTIMATED, "fmt": "o", "elinewidth": 0.9, "capsize": 2.0, "label": TAPE_ESTIMATED_WORDS}
+    bars = axis.errorbar(epsilon[sure], delta[sure], yerr=_ERRORS * error[sure], **_ESTIMATE, **style)
+    bars[0].set_gid("estimate")
+    axis.plot(epsilon[~sure], limits[~sure], "v", gid="limit", color=ESTIMATED, markersize=5.5, **_OPEN)
+
+
+def _draw_certified(
+    axis: Any, result: Result, ends: tuple[float, float], colour: Any, name: str | None, alpha: float
+) -> NDArray[np.intp]:
+    """Draw the certified region, or say that there is none; returns where the ε with counts are, ascending."""
     order = np.argsort(result["epsilon"])
     order = order[~np.isnan(result["spectrum_lower"][order])]
     if not order.size:
         uncounted = "no cell has all its counts yet"
         axis.plot([], [], color=colour, gid=_NOTE, label=uncounted if name is None else f"{name}: {uncounted}")
-        return
-    epsilon = result["epsilon"][order]
-    delta, lower, upper = (result[f"spectrum_{name}"][order] for name in ("delta", "lower", "upper"))
-    x, y = outline(epsilon, lower, *ends)
+        return order
+    x, y = outline(result["epsilon"][order], result["spectrum_lower"][order], *ends)
     axis.fill_between(x, y, 0.0, color=colour, alpha=alpha, linewidth=0, gid="certified")
     axis.plot(x, y, color=colour, linewidth=1.5, gid="certified", zorder=2.2)
-    sure, limits = result.resolution.rows[order], result.resolution.limits[order]
-    axis.errorbar(
-        epsilon[sure],
-        delta[sure],
-        yerr=np.stack([np.zeros(int(sure.sum())), np.maximum(0.0, upper - delta)[sure]]),
-        fmt=marker,
-        color=colour,
-        markersize=4.5,
-        markerfacecolor="white",
-        markeredgewidth=1.1,
-        elinewidth=0.7,
-        label=ESTIMATED_WORDS if name is None else name,
-        clip_on=False,
-        zorder=3.0,
-    )
-    style = {"color": colour, "markersize": 6, "markerfacecolor": "none", "linestyle": "none", "clip_on": False}
-    named = None if sure.any() else name
-    axis.plot(epsilon[~sure], limits[~sure], "v", gid="limit", label=named, zorder=3.0, **style)
+    return order
 
 
 def _bottom(results: list[Result], shown: Floats) -> float:
@@ -190,3 +229,33 @@ def _shared(axis: Any, results: list[Result], colour: Any, certified: str) -> li
         arrow: dict[str, Any] = {"marker": _ARROW, "markersize": 10, "markeredgewidth": 0.0, "linestyle": "none"}
         found.append(Line2D([], [], color=colour, label=EDGE_WORDS, **arrow))
     return found
+
+
+def check_path(path: str | Path | None) -> None:
+    """Refuse what is neither .png nor .svg; StudyError."""
+    if path is not None and path_of("path", path).suffix.lower() not in (".png", ".svg"):
+        raise StudyError(f"{option('path', path, '-o')} was given; accepted are .png and .svg")
+
+
+def save(figure: Any, path: str | Path | None, warnings: Sequence[str] = ()) -> Any:
+    """Write a figure where a path is given, warnings under it; equal results give equal files. Returns the figure.
+
+    Names and claims are drawn as they are: a dollar in them begins no formula.
+    """
+    if lines := wrapped([f"WARNING: {words}" for words in warnings], int(_PER_INCH * figure.get_figwidth())):
+        figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=_SMALL)
+    for text in figure.texts:
+        _draw_plainly(text)
+    for axis in figure.axes:
+        legend = axis.get_legend()
+        words = [axis.title, axis.xaxis.label, axis.yaxis.label, *axis.texts, *(legend.get_texts() if legend else ())]
+        for text in words:  # not the numbers at the axes, whose powers of ten are formulas
+            _draw_plainly(text)
+    if path is not None:
+        write_figure(figure, Path(path))
+    return figure
+
+
+def _draw_plainly(text: Any) -> None:
+    text.set_parse_math(False)
+    text.set_text("\n".join(map(plain, text.get_text().split("\n"))))

@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.lines import Line2D
 
-from hpcdp._base.asked import option, path_of
 from hpcdp._base.rounding import percent
-from hpcdp._base.terminal import plain
-from hpcdp.errors import StudyError
-from hpcdp.notions._draw import write_figure
 from hpcdp.notions._figure import Figure
-from hpcdp.report._spectra import CERTIFIED_WORDS, SHADE, Floats, draw_legend, draw_spectrum, finish, is_seen, span
-from hpcdp.report._tape_spectra import CERTIFIED_WORDS as TAPE_WORDS
-from hpcdp.report._tape_spectra import draw_tape
+from hpcdp.report._spectra import (
+    CERTIFIED_WORDS,
+    SHADE,
+    TAPE_CERTIFIED_WORDS,
+    Floats,
+    check_path,
+    draw_legend,
+    draw_spectrum,
+    draw_tape,
+    finish,
+    is_seen,
+    save,
+    span,
+)
 from hpcdp.report.colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
 from hpcdp.report.exposed import find_exposure
-from hpcdp.report.plots_at_risk import draw_sensitivities
-from hpcdp.report.plots_pure import draw_limits
-from hpcdp.report.tables import wrapped
+from hpcdp.report.plots_methods import draw_limits, draw_sensitivities
 from hpcdp.report.words import claim_of, pair_words
 from hpcdp.results.exact import exact_curve, exact_of
 from hpcdp.results.result import Result
@@ -35,7 +40,6 @@ if TYPE_CHECKING:
 
 _STEPS = 400  # of the curves of claims and exact laws
 _LONGEST = 40  # characters of a path in a legend
-_SMALL, _PER_INCH = 7.0, 19  # size of the letters under a picture, and how many of them fit
 
 
 def draw(result: Result, path: str | Path | None = None, log: bool | None = None) -> Any:
@@ -61,36 +65,6 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
 
 def _is_about_small(result: Result) -> bool:
     return result.study.estimate.has_budget or result.is_tape
-
-
-def check_path(path: str | Path | None) -> None:
-    """Refuse what is neither .png nor .svg; StudyError."""
-    if path is not None and path_of("path", path).suffix.lower() not in (".png", ".svg"):
-        raise StudyError(f"{option('path', path, '-o')} was given; accepted are .png and .svg")
-
-
-def save(figure: Any, path: str | Path | None, warnings: Sequence[str] = ()) -> Any:
-    """Write a figure where a path is given, warnings under it; equal results give equal files. Returns the figure.
-
-    Names and claims are drawn as they are: a dollar in them begins no formula.
-    """
-    if lines := wrapped([f"WARNING: {words}" for words in warnings], int(_PER_INCH * figure.get_figwidth())):
-        figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=_SMALL)
-    for text in figure.texts:
-        _draw_plainly(text)
-    for axis in figure.axes:
-        legend = axis.get_legend()
-        words = [axis.title, axis.xaxis.label, axis.yaxis.label, *axis.texts, *(legend.get_texts() if legend else ())]
-        for text in words:  # not the numbers at the axes, whose powers of ten are formulas
-            _draw_plainly(text)
-    if path is not None:
-        write_figure(figure, Path(path))
-    return figure
-
-
-def _draw_plainly(text: Any) -> None:
-    text.set_parse_math(False)
-    text.set_text("\n".join(map(plain, text.get_text().split("\n"))))
 
 
 def draw_comparison(comparison: Comparison, path: str | Path | None = None, log: bool = False) -> Any:
@@ -181,7 +155,7 @@ def draw_largest(axis: Any, result: Result, claim: Claim | None, truth: Floats |
         axis.plot(fine, claim.implied(fine), color=CLAIM, linestyle="--", linewidth=1.8, label=f"claimed: {claim.text}")
     if truth is not None:
         axis.plot(fine, truth, color=EXACT, linewidth=0.9, label="exact")
-    finish(axis, [result], [CERTIFIED], log, title, TAPE_WORDS if result.is_tape else CERTIFIED_WORDS)
+    finish(axis, [result], [CERTIFIED], log, title, TAPE_CERTIFIED_WORDS if result.is_tape else CERTIFIED_WORDS)
 
 
 def _title(result: Result) -> str:

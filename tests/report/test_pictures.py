@@ -16,7 +16,7 @@ from hpcdp.analytic import exact
 from hpcdp.notions.implied import implied_lower, outline
 from hpcdp.report import colours
 from hpcdp.report.plots import draw, draw_comparison
-from hpcdp.report.plots_audit import draw_audit
+from hpcdp.report.plots_methods import draw_audit
 from hpcdp.results.audit import audit
 from hpcdp.results.comparison import compare
 from hpcdp.study.claims import parse_claim

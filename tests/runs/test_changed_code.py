@@ -14,7 +14,7 @@ from programs import program_study
 import hpcdp
 from hpcdp.report.html.page import write_page
 from hpcdp.report.plots import draw_comparison
-from hpcdp.report.plots_audit import draw_audit
+from hpcdp.report.plots_methods import draw_audit
 from hpcdp.results.comparison import compare
 
 FIRST = "def noisy(database, size, rng):\n    return database.sum() + rng.laplace(0.0, 2.0, size)\n"

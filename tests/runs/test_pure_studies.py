@@ -23,7 +23,7 @@ from hpcdp.errors import StudyError
 from hpcdp.losses.local import UNIT, weigh
 from hpcdp.notions.pure import LossAt, pure_lower
 from hpcdp.patterns import around, statdp
-from hpcdp.report.plots_pure import draw_loss
+from hpcdp.report.plots_methods import draw_loss
 from hpcdp.report.status import status
 from hpcdp.store.layout import Layout
 from hpcdp.study.file import Study

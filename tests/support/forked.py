@@ -288,7 +288,7 @@ if __name__ == "__main__":
     import hpcdp.engine.tasks
     import hpcdp.report.audit
     import hpcdp.report.plots
-    import hpcdp.report.plots_audit
+    import hpcdp.report.plots_methods
     import hpcdp.report.table
 
     _serve(socket.socket(fileno=int(sys.argv[1])))

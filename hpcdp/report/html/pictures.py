@@ -20,13 +20,10 @@ from matplotlib.transforms import ScaledTranslation
 
 from hpcdp._base.rounding import at_least, share
 from hpcdp.notions.implied import outline
-from hpcdp.report._spectra import SHADE
-from hpcdp.report._tape_spectra import CERTIFIED_WORDS as TAPE_WORDS
+from hpcdp.report._spectra import SHADE, TAPE_CERTIFIED_WORDS, save
 from hpcdp.report.colours import CERTIFIED
-from hpcdp.report.plots import draw_largest, draw_points, levels_of, save
-from hpcdp.report.plots_at_risk import draw_sensitivities
-from hpcdp.report.plots_audit import draw_audit, draw_sequential
-from hpcdp.report.plots_pure import draw_limits
+from hpcdp.report.plots import draw_largest, draw_points, levels_of
+from hpcdp.report.plots_methods import draw_audit, draw_limits, draw_sensitivities, draw_sequential
 from hpcdp.report.table import POINTS
 from hpcdp.results.audit import Audit
 from hpcdp.results.composition import Spectrum
@@ -82,7 +79,7 @@ def _spectrum_words(result: Result, claim: Claim | None, scale: str) -> str:
         for row in ends
     ]
     beside = "" if claim is None else f" Dashed: what the claim {claim.text} allows."
-    region = TAPE_WORDS if result.is_tape else "The shaded region is certified"
+    region = TAPE_CERTIFIED_WORDS if result.is_tape else "The shaded region is certified"
     return f"δ against ε, {scale}: {'; '.join(parts)}. {region}.{beside} The table below has every number."
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from at_risk.figures import published
 from paper_figures.checks import Check
 from paper_figures.parts import Found
 from paper_figures.tables import markdown
@@ -17,7 +18,6 @@ from scipy.optimize import brentq
 
 from hpcdp import TradeOffCurve, at_risk
 from hpcdp.analytic import LaplaceShift
-from hpcdp.report import plots_at_risk
 from hpcdp.report.colours import CERTIFIED, CLAIM, EXACT, QUIET
 
 FOLDER = Path(__file__).resolve().parent.parent
@@ -303,8 +303,8 @@ def draw_case3(_: Sequence[Found]) -> Any:
 
 
 DRAWN = {
-    "fig1": lambda _: plots_at_risk.draw_model(),
-    "fig2": lambda _: plots_at_risk.draw_samples(),
-    "fig3": lambda _: plots_at_risk.draw_both(),
-    "fig4": lambda _: plots_at_risk.draw_budget(),
+    "fig1": lambda _: published.draw_model(),
+    "fig2": lambda _: published.draw_samples(),
+    "fig3": lambda _: published.draw_both(),
+    "fig4": lambda _: published.draw_budget(),
 }

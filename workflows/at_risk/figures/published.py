@@ -1,4 +1,4 @@
-"""Pictures of privacy at risk: sampled sensitivities, and Figures 1 to 4 of Dandekar, Basu and Bressan (PoPETs 2021)."""
+"""Figures 1 to 4 of Dandekar, Basu and Bressan (PoPETs 2021): what is published beside what is exact."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from hpcdp.errors import StudyError
 from hpcdp.notions._figure import Figure
 from hpcdp.notions.at_risk import (
     both_as_published,
@@ -16,35 +15,8 @@ from hpcdp.notions.at_risk import (
     samples_as_published,
 )
 from hpcdp.report.colours import CERTIFIED, CLAIM, EXACT, shades
-from hpcdp.results.result import Result
 
 _POINTS = 400
-_BINS = 60
-
-
-def draw_sensitivities(result: Result, upright: bool = False) -> Any:
-    """The histogram of S with every Δ, and its empirical distribution function (Figure 7). Returns the matplotlib figure.
-
-    upright: one above the other.
-    """
-    values = np.sort(result["risk_sensitivity"])
-    if not values.size:
-        raise StudyError("plot: pairs are missing; accepted: a complete store")
-    figure = Figure(figsize=(4.9, 8.0) if upright else (11.0, 4.4), layout="constrained")
-    left, right = figure.subplots(*((2, 1) if upright else (1, 2)))
-    left.hist(values, bins=_BINS, color=CERTIFIED)
-    right.plot(values, np.arange(1, values.size + 1) / values.size, color=CERTIFIED, label="empirical distribution")
-    for colour, entry in zip(shades(len(result.risk)), result.risk, strict=True):
-        for axes in (left, right):
-            axes.axvline(entry["sensitivity"], color=colour, linestyle="--", label=f"Δ of cover {entry['cover']}")
-    left.set(
-        xlabel="S = ‖f(x) − f(y)‖₁", ylabel="pairs", title=f"{result.name}: sensitivities of {values.size:,} pairs"
-    )
-    right.set(xlabel="S", ylabel="share of pairs", ylim=(0.0, 1.02), title=f"{result.name}: distribution of S")
-    for axes in (left, right):
-        axes.grid(alpha=0.25)
-        axes.legend()
-    return figure
 
 
 def draw_model() -> Any:
