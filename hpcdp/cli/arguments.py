@@ -35,6 +35,33 @@ class _EitherWay(argparse.BooleanOptionalAction):
             parser.error(f"{' and '.join(self.option_strings)}: accepted: one of them; given: both")
 
 
+def _number(kind: Callable[[str], Any], holds: Callable[[Any], bool], accepted: str) -> Callable[[str], Any]:
+    """A reader of numbers for which something holds; of others it says what is accepted."""
+
+    def read(text: str) -> Any:
+        try:
+            value = kind(text) + 0  # no −0
+        except ValueError:
+            value = math.nan
+        if not holds(value):
+            raise argparse.ArgumentTypeError(f"{accepted}; given: {text!r}")
+        return value
+
+    return read
+
+
+_positive = _number(int, lambda value: value >= 1, "a positive integer")
+_count = _number(int, lambda value: value >= 0, "0 or a positive integer")
+_delta = _number(float, lambda value: 0.0 <= value < 1.0, "a number from 0 to below 1")
+_risk = _number(float, lambda value: 0.0 <= value < math.inf, "a finite number, at least 0")
+_order = _number(float, lambda value: 1.0 <= value <= LARGEST_ORDER, f"{ORDER}; infinite: --pure")
+
+
+def _place(text: str) -> Path | str:
+    """A path; an address as it is, since a path merges its slashes."""
+    return text if "://" in text else Path(text)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The parser of `hpcdp`; `command` of what it parses is the function that does the work, in `hpcdp.cli`."""
     parser = _Parser(prog="hpcdp", description="Measure how private a mechanism really is.")
@@ -60,6 +87,19 @@ def make_parser() -> argparse.ArgumentParser:
         command.add_argument("--performance-report", metavar="FILE", help=text)
         command.add_argument("--chained", action="store_true", help=argparse.SUPPRESS)
 
+    def add_study(command: argparse.ArgumentParser, text: str = "a study file") -> None:
+        command.add_argument("study", metavar="STUDY", help=text)
+
+    def add_into(command: argparse.ArgumentParser, what: str = "results go", of: str = "mechanism") -> None:
+        command.add_argument("--store", type=Path, metavar="PATH", help=f"where {what} (default: runs/NAME.zarr)")
+        add_code(command, of)
+
+    def add_code(command: argparse.ArgumentParser, of: str = "mechanism") -> None:
+        text = f"go on although the {of}'s source changed"
+        command.add_argument("--allow-changed-code", action="store_true", help=text)
+        text = "run the code that the study names although the store, or part of it, is another user's"
+        command.add_argument("--trust-code", action="store_true", help=text)
+
     def add_picture(command: argparse.ArgumentParser) -> None:
         text = "draw the picture, or do not (default: unless the plan is done in one process)"
         command.add_argument("--plot", action=_EitherWay, help=text)
@@ -71,7 +111,7 @@ def make_parser() -> argparse.ArgumentParser:
     init.add_argument("--folder", type=Path, default=Path(), metavar="FOLDER", help=text)
 
     plan = add("plan", running.plan, "print what would run: pairs, tasks, samples, bytes, memory, time, expected error")
-    plan.add_argument("study", metavar="STUDY", help="a study file")
+    add_study(plan)
     plan.add_argument("--workers", type=_count, metavar="N", help="worker processes to plan for; 0: one process")
     plan.add_argument("--profile", metavar="PROFILE", help="a cluster profile (.toml) to plan for")
     text = "with --truth: a claim, such as gaussian(mu=1), and about how many outputs refute it (default: the study's)"
@@ -80,12 +120,8 @@ def make_parser() -> argparse.ArgumentParser:
     plan.add_argument("--truth", metavar="CLAIM", help=text)
 
     run = add("run", running.run, "run a study, or go on with its store")
-    run.add_argument("study", metavar="STUDY", help="a study file")
-    run.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
-    changed = "go on although the mechanism's source changed"
-    run.add_argument("--allow-changed-code", action="store_true", help=changed)
-    trust = "run the code that the study names although the store, or part of it, is another user's"
-    run.add_argument("--trust-code", action="store_true", help=trust)
+    add_study(run)
+    add_into(run)
     run.add_argument("--recheck", action="store_true", help="changes nothing: every run checks kept samples")
     run.add_argument(
         "--verify", action="store_true", help="then verify the study's claim; exit code 3 when it is violated"
@@ -96,17 +132,14 @@ def make_parser() -> argparse.ArgumentParser:
     risk = add(
         "risk", running.risk, "draw the pairs of a study with [at_risk], and print which ε their sensitivities allow"
     )
-    risk.add_argument("study", metavar="STUDY", help="a study file with [at_risk]")
-    risk.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
-    risk.add_argument("--allow-changed-code", action="store_true", help="go on although the query's source changed")
-    risk.add_argument("--trust-code", action="store_true", help=trust)
+    add_study(risk, "a study file with [at_risk]")
+    add_into(risk, of="query")
     add_place(risk)
     add_picture(risk)
 
     resume = add("resume", running.resume, "go on from a store alone: the study is inside it")
     resume.add_argument("store", type=Path, metavar="STORE")
-    resume.add_argument("--allow-changed-code", action="store_true", help=changed)
-    resume.add_argument("--trust-code", action="store_true", help=trust)
+    add_code(resume)
     add_place(resume)
     add_picture(resume)
 
@@ -114,11 +147,9 @@ def make_parser() -> argparse.ArgumentParser:
     status.add_argument("store", type=Path, metavar="STORE")
 
     submit = add("submit", jobs.submit, "submit the whole run to a cluster as a job; prints the job's id")
-    submit.add_argument("study", metavar="STUDY", help="a study file")
+    add_study(submit)
     submit.add_argument("--profile", required=True, metavar="PROFILE", help="a cluster profile (.toml)")
-    submit.add_argument("--store", type=Path, metavar="PATH", help="where results go (default: runs/NAME.zarr)")
-    submit.add_argument("--allow-changed-code", action="store_true", help=changed)
-    submit.add_argument("--trust-code", action="store_true", help=trust)
+    add_into(submit)
 
     logs = add("logs", jobs.logs, "the last lines of the logs of a store's jobs")
     logs.add_argument("store", type=Path, metavar="STORE")
@@ -195,12 +226,12 @@ def make_parser() -> argparse.ArgumentParser:
 
     text = "run a study and audit a claimed trade-off curve (f-DP); exit code 3 when it is violated"
     audit = add("audit", auditing.audit, text)
-    audit.add_argument("study", metavar="STUDY", help="a study file")
+    add_study(audit)
     text = (
         "such as gaussian(mu=1), laplace(epsilon=1), dp(epsilon=1, delta=1e-6), file(curve.csv) (default: the study's)"
     )
     audit.add_argument("--claim", metavar="CLAIM", help=text)
-    audit.add_argument("--store", type=Path, metavar="PATH", help="where samples go (default: runs/NAME.zarr)")
+    add_into(audit, "samples go")
     text = (
         "both (default): the claim is about all neighbours; forward: it is T of (D, D') only; reverse: of (D', D) only"
     )
@@ -217,8 +248,6 @@ def make_parser() -> argparse.ArgumentParser:
     text = ".png or .svg (default: beside the store)"
     audit.add_argument("-o", "--output", type=Path, metavar="FILE", help=text)
     audit.add_argument("--show-rows", action="store_true", help=contents)
-    audit.add_argument("--allow-changed-code", action="store_true", help=changed)
-    audit.add_argument("--trust-code", action="store_true", help=trust)
     add_place(audit)
     add_picture(audit)
 
@@ -239,56 +268,3 @@ def make_parser() -> argparse.ArgumentParser:
     completion.add_argument("shell", choices=starting.SHELLS, metavar="SHELL", help=" | ".join(starting.SHELLS))
     completion.set_defaults(parser=parser)
     return parser
-
-
-def _place(text: str) -> Path | str:
-    """A path; an address as it is, since a path merges its slashes."""
-    return text if "://" in text else Path(text)
-
-
-def _delta(text: str) -> float:
-    try:
-        value = float(text) + 0.0  # no −0
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value < 1.0:
-        raise argparse.ArgumentTypeError(f"a number from 0 to below 1; given: {text!r}")
-    return value
-
-
-def _risk(text: str) -> float:
-    try:
-        value = float(text) + 0.0  # no −0
-    except ValueError:
-        value = math.nan
-    if not 0.0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"a finite number, at least 0; given: {text!r}")
-    return value
-
-
-def _order(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 1.0 <= value <= LARGEST_ORDER:
-        raise argparse.ArgumentTypeError(f"{ORDER}; infinite: --pure; given: {text!r}")
-    return value
-
-
-def _positive(text: str) -> int:
-    return _whole(text, 1, "a positive integer")
-
-
-def _count(text: str) -> int:
-    return _whole(text, 0, "0 or a positive integer")
-
-
-def _whole(text: str, least: int, accepted: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = -1
-    if value < least:
-        raise argparse.ArgumentTypeError(f"{accepted}; given: {text!r}")
-    return value

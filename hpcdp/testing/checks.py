@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,17 +16,22 @@ from hpcdp.errors import HpcdpError, MechanismError, StudyError
 from hpcdp.keys import digest_json
 from hpcdp.mechanisms._callable import bind
 from hpcdp.mechanisms.functions import name_of
-from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.mechanisms.outputs import Outputs, Schema, canonicalise, schema_of, widest
 from hpcdp.study.claims import as_claim
 from hpcdp.study.trial_draws import equals_no_chance
 from hpcdp.testing.declaration import Declared
-from hpcdp.testing.drawing import PairOfLaws
-from hpcdp.testing.planned import Cell, choose_cell, levels_of, lower_bound
+from hpcdp.testing.planned import SIDES, STAGES, Cell, choose_cell, levels_of, lower_bound
 from hpcdp.testing.power import LEAST_POWER, plan_sizes
 
 EXAMPLE = 'assert_private(f, d=D, d_prime=D1, claim="dp(epsilon=1)", catches="laplace(epsilon=1.5)", seconds=5)'
 
 _COMPARED = 128  # outputs of each of two calls, before those that count
+CHUNK = 1 << 16
+"""Outputs of one call of a function that takes `size`, at most."""
+
+_FIRST, _MOST_PILOT = 16, 1 << 14
+_PILOT = 0.2  # seconds
+_PILOT_STAGE = "pilot"
 
 
 class PrivacyViolation(AssertionError):
@@ -39,6 +45,57 @@ class PrivacyViolation(AssertionError):
 
 class Inconclusive(HpcdpError):
     """A check that would too seldom find what it is to catch: neither a pass nor a failure."""
+
+
+class PairOfLaws:
+    """A function on two databases. takes_rng: whether its randomness comes from `rng`, so that a rerun draws the same."""
+
+    def __init__(self, function: Callable[..., Any], d: Any, d_prime: Any, seed: int) -> None:
+        """seed: a whole number >= 0; all draws follow from it where the function takes `rng`."""
+        self._mechanism = bind(function, {}, name_of(function), reproducible=False, keys=("f", "f"))
+        self._databases = [
+            np.asarray(given) if isinstance(given, list | tuple | float | int) else given for given in (d, d_prime)
+        ]
+        self._seed, self._schema = seed, self._look(seed)
+
+    @property
+    def takes_rng(self) -> bool:
+        """Whether the function draws from the generator that it is given."""
+        return self._mechanism.takes_rng
+
+    @property
+    def vectorised(self) -> bool:
+        """Whether the function takes `size`, and returns so many outputs."""
+        return self._mechanism.vectorised
+
+    def _look(self, seed: int) -> Schema:
+        """What outputs look like, by a few of both sides."""
+        return widest([schema_of(self._chunk(side, _PILOT_STAGE, 0, _FIRST, seed, None)) for side in (0, 1)])
+
+    def __call__(self, side: int, stage: str, size: int, /) -> Outputs:
+        """`size` outputs of a side, 0 for D and 1 for D', of a stage: always the same where the function takes `rng`."""
+        return np.concatenate(list(self.chunks(side, stage, size)))
+
+    def chunks(self, side: int, stage: str, size: int) -> Iterator[Outputs]:
+        """The same in chunks."""
+        for number, start in enumerate(range(0, size, CHUNK)):
+            yield self._chunk(side, stage, number, min(CHUNK, size - start), self._seed, self._schema)
+
+    def _chunk(self, side: int, stage: str, number: int, size: int, seed: int, schema: Schema | None) -> Outputs:
+        key = (side, (*STAGES, _PILOT_STAGE).index(stage), number)
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+        return canonicalise(self._mechanism.draw(self._databases[side], size, rng), size, schema)
+
+    def seconds_per_draw(self) -> float:
+        """Seconds that one output of each side takes, by the fastest of a few calls."""
+        size, best, until = _FIRST, np.inf, time.perf_counter() + _PILOT
+        while time.perf_counter() < until:
+            start = time.perf_counter()
+            for side in range(len(SIDES)):
+                self._chunk(side, _PILOT_STAGE, 1, size, self._seed, self._schema)
+            took = time.perf_counter() - start
+            best, size = min(best, took / size), min(2 * size, _MOST_PILOT) if took < 0.1 * _PILOT else size
+        return float(best)
 
 
 @dataclass(frozen=True)

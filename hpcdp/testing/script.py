@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hpcdp.testing.checks import Check, Finding
-from hpcdp.testing.views import View
+from hpcdp.testing.planned import View
 
 MOST_LINES = 30
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import platform
+import sys
+from dataclasses import asdict, dataclass
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 from hpcdp.errors import StudyError
-from hpcdp.testing import verdicts
+from hpcdp.keys import digest_json
+from hpcdp.mechanisms.code_digest import digest_function
 from hpcdp.testing.checks import Check, PrivacyViolation, make, passed, percent, violated
 from hpcdp.testing.declaration import FILE, Declaration, Declared, empty, read_declaration
 from hpcdp.testing.power import LEAST_POWER, refuse_allowed
 from hpcdp.testing.script import write_script
+
+_FOLDER = "hpcdp/verdicts"
 
 
 class Suite:
@@ -52,17 +59,17 @@ class Suite:
             raise StudyError(f"{', '.join(unmade)}: declared and not made; make it, or take it out of {FILE}")
 
     def _make(self, check: Check, declared: Declared) -> str:
-        name = None if self._record is None else verdicts.name_of(check, declared, self._salt)
-        known = None if name is None else verdicts.read(self._record, name)
+        name = None if self._record is None else verdict_name(check, declared, self._salt)
+        known = None if name is None else _read(self._record, name)
         if known is None:
             found = make(check, declared, self._salt)
-            known = verdicts.Verdict(passed(check, declared), None)
+            known = Verdict(passed(check, declared), None)
             if found.violated:
-                known = verdicts.Verdict(violated(check, found), write_script(check, found, self._path.parent))
+                known = Verdict(violated(check, found), write_script(check, found, self._path.parent))
             if name is not None:
-                verdicts.write(self._record, name, known)
+                _write(self._record, name, known)
         else:
-            known = verdicts.Verdict(f"{known.said}\n  (the recorded verdict: nothing was drawn anew)", known.script)
+            known = Verdict(f"{known.said}\n  (the recorded verdict: nothing was drawn anew)", known.script)
         if known.script is not None:
             raise PrivacyViolation(known.said, known.script)
         return known.said
@@ -120,3 +127,50 @@ def rate_of_a_run(false_alarm: str, runs: str) -> float:
     if not (runs.isascii() and runs.isdigit() and 1 <= int(runs) <= 10**9):
         raise StudyError(f"hpcdp_runs: {runs!r} was given; accepted: a whole number from 1 to 10⁹")
     return value / int(runs)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of a check; script: where its claim is violated, else None. It is kept while nothing changed that it rests on.
+
+    Kept verdicts are JSON in pytest's cache. A function that takes no rng draws other outputs each time: there the first verdict
+    on an installation stands.
+    """
+
+    said: str
+    script: str | None
+
+
+def verdict_name(check: Check, declared: Declared, salt: str | None) -> str | None:
+    """What a verdict is kept by; None where it cannot be told whether something changed.
+
+    It is a digest of the installed distributions' records, of the function's code and what that reads, of the databases, of
+    the declaration, of the key and of the salt.
+    """
+    f, d, d_prime = check.function, check.d, check.d_prime
+    try:
+        code = digest_function(lambda: (f, d, d_prime))
+    except StudyError:  # something that it reads has no digest
+        return None
+    machine = [sys.version, platform.platform(), platform.machine()]
+    return digest_json([check.key, asdict(declared), salt, digest_installed(), code, machine])
+
+
+def _read(cache: Any, name: str) -> Verdict | None:
+    """The verdict of this name, if there is one."""
+    found = cache.get(f"{_FOLDER}/{name}", None)
+    if isinstance(found, dict) and found.keys() == {"said", "script"}:
+        said, script = found["said"], found["script"]
+        if isinstance(said, str) and (script is None or isinstance(script, str)):
+            return Verdict(said, script)
+    return None
+
+
+def _write(cache: Any, name: str, verdict: Verdict) -> None:
+    """Keep a verdict."""
+    cache.set(f"{_FOLDER}/{name}", asdict(verdict))
+
+
+def digest_installed() -> str:
+    """A digest of what installers recorded of each distribution, its files' digests among it; else of its name and version."""
+    return digest_json(sorted(one.read_text("RECORD") or f"{one.name} {one.version}" for one in distributions()))

@@ -9,7 +9,7 @@ import pytest
 
 import hpcdp.notions._joint_kernels  # a run that loads libraries itself unloads them at its end, for the next to load again
 import hpcdp.testing.suite  # noqa: F401
-from hpcdp.testing.verdicts import digest_installed
+from hpcdp.testing.suite import digest_installed
 
 pytest_plugins = "pytester"
 pytestmark = pytest.mark.slow

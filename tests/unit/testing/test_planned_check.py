@@ -13,13 +13,11 @@ from scipy.stats import binom, laplace, norm
 
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.study.claims import as_claim
-from hpcdp.testing.alternatives import laws_of
 from hpcdp.testing.checks import EXAMPLE, Check, check_of, make, passed
 from hpcdp.testing.declaration import Declaration, Declared
-from hpcdp.testing.planned import Cell, Sizes, choose_cell, levels_of, lower_bound
-from hpcdp.testing.power import plan_sizes, power
-from hpcdp.testing.verdicts import name_of
-from hpcdp.testing.views import View
+from hpcdp.testing.planned import Cell, Sizes, View, choose_cell, levels_of, lower_bound
+from hpcdp.testing.power import laws_of, plan_sizes, power
+from hpcdp.testing.suite import verdict_name
 
 
 def drawing(law, rng):
@@ -208,10 +206,12 @@ def test_a_verdict_is_kept_by_all_that_it_rests_on():
         (check, dataclasses.replace(declared, level=2e-3), None),
         (check, declared, "salt"),
     ]
-    names = [name_of(*case) for case in [(check, declared, None), *others]]
+    names = [verdict_name(*case) for case in [(check, declared, None), *others]]
     assert len({*names} - {None}) == len(names)
-    assert name_of(check, declared, None) == names[0]
-    assert name_of(dataclasses.replace(check, function=lambda *_: lock), declared, None) is None, "its code is not told"
+    assert verdict_name(check, declared, None) == names[0]
+    assert verdict_name(dataclasses.replace(check, function=lambda *_: lock), declared, None) is None, (
+        "its code is not told"
+    )
 
 
 def needs_more(database, epsilon, rng):
