@@ -54,6 +54,19 @@ def stoppable(where: Any) -> Iterator[Stop]:
         yield stop
 
 
+@contextmanager
+def resolved(options: argparse.Namespace, study: Any, store: Path, where: Any) -> Iterator[tuple[Any, Any, Stop]]:
+    """The problem of a study, its trial draws and a request to stop; StudyError where the store holds another study."""
+    from hpcdp.study.resolving import resolve
+    from hpcdp.study.versions import refuse_other_study
+
+    options.found = store
+    with stoppable(where) as stop:
+        problem, trial = resolve(study, say, where.library_threads)
+        refuse_other_study(store, problem, options.allow_changed_code)
+        yield problem, trial, stop
+
+
 def place_of(options: argparse.Namespace, stop: Stop) -> Any:
     """How a run is done, by the command's options."""
     from hpcdp.engine.executors import Options

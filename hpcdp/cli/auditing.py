@@ -17,6 +17,7 @@ from hpcdp.cli._computing import (
     placed,
     plan_of,
     print_plan,
+    resolved,
     say,
     stoppable,
 )
@@ -33,10 +34,8 @@ def audit(options: argparse.Namespace) -> int:
     from hpcdp.report._spectra import check_path
     from hpcdp.report.audit import report
     from hpcdp.report.plots_methods import draw_audit
-    from hpcdp.report.tables import to_json
     from hpcdp.results.audit import audit
-    from hpcdp.study.resolving import resolve
-    from hpcdp.study.versions import refuse_other_study
+    from hpcdp.results.result import to_json
 
     refuse_contents(options)
     if options.sequential and options.show_rows:
@@ -59,10 +58,7 @@ def audit(options: argparse.Namespace) -> int:
     if options.sequential:
         return _play(options, study, claim, store, picture, where)
     study = with_etas(study)
-    options.found = store
-    with stoppable(where) as stop:
-        problem, trial = resolve(study, say, where.library_threads)
-        refuse_other_study(store, problem, options.allow_changed_code)
+    with resolved(options, study, store, where) as (problem, trial, stop):
         plan = plan_of(options, store, problem, trial, where)
         print_plan(plan)
         found = audit(compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
@@ -81,27 +77,17 @@ def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any
     """Run a study with [pure] and judge a claim of pure ε by its limit; the exit code."""
     from hpcdp.report.verdict import report, to_json
     from hpcdp.results.verdict import verify
-    from hpcdp.study.resolving import resolve
-    from hpcdp.study.versions import refuse_other_study
 
     if claim.pure_level is None:
         raise StudyError(
             "audit: tests trade-off points, which a study with [pure] does not count; leave [pure] out, or claim dp(epsilon=…)"
         )
-    if (
-        options.sequential
-        or options.orientation != "both"
-        or options.limits != "exact"
-        or options.output
-        or options.plot
-    ):
+    is_plain = (options.orientation, options.limits) == ("both", "exact")
+    if not is_plain or options.sequential or options.output or options.plot:
         raise StudyError(
             "audit: with [pure] accepted without --sequential, --orientation, --limits, --output and --plot"
         )
-    options.found = store
-    with stoppable(where) as stop:
-        problem, trial = resolve(study, say, where.library_threads)
-        refuse_other_study(store, problem, options.allow_changed_code)
+    with resolved(options, study, store, where) as (problem, trial, stop):
         print_plan(plan_of(options, store, problem, trial, where))
         found = verify(compute(options, store, problem, trial, stop), claim)
     print(to_json([found]) if options.format == "json" else f"{report([found])}\n\nstore: {store}")
@@ -115,7 +101,7 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
     from hpcdp.engine.sequential_audit import refuse_unplayable, run_sequential
     from hpcdp.report.audit import sequential_report
     from hpcdp.report.plots_methods import draw_sequential
-    from hpcdp.report.tables import to_json
+    from hpcdp.results.result import to_json
     from hpcdp.results.sequential import Rounds
     from hpcdp.study.resolving import resolve
 

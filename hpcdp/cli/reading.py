@@ -229,20 +229,18 @@ def verify(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> None:
     """Draw and compare several stores' spectra."""
-    import json
-
     from hpcdp.report._spectra import check_path
     from hpcdp.report.comparison import table
     from hpcdp.report.plots import draw_comparison
     from hpcdp.results.comparison import compare
-    from hpcdp.results.result import load_result
+    from hpcdp.results.result import load_result, to_json
 
     path = options.output or options.stores[0].parent / "compare.png"
     check_path(path)
     comparison = compare([load_result(store) for store in options.stores])
     draw_comparison(comparison, path, options.log)
     if options.format == "json":
-        print(json.dumps(comparison.to_dict() | {"plot": str(path)}, allow_nan=False, ensure_ascii=False))
+        print(to_json(comparison.to_dict() | {"plot": str(path)}))
     else:
         print(table(comparison))
         print(f"\nplot: {path}")

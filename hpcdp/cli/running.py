@@ -15,6 +15,7 @@ from hpcdp.cli._computing import (
     placed,
     plan_of,
     print_plan,
+    resolved,
     say,
     stoppable,
 )
@@ -45,7 +46,12 @@ def plan(options: argparse.Namespace) -> None:
 
         refuse_tape(study, "plan --truth")
     wanted = options.truth is not None and (audited_claim(options, study), parse_claim(options.truth, Path.cwd()))
-    planned = plan(study, options.workers, profile, say, _stored_index(study) if study.estimate.tape else None)
+    known = None
+    if study.estimate.tape:  # levels in the store where its runs go by themselves tell how many draws follow
+        from hpcdp.engine.driver import index_of
+
+        known = index_of(Path("runs") / f"{study.name}.zarr")
+    planned = plan(study, options.workers, profile, say, known)
     print(planned)
     if wanted:
         from hpcdp.results.power import find_power
@@ -76,8 +82,6 @@ def _run(options: argparse.Namespace, at_risk: bool = False) -> Path:
     """The store. at_risk: whether the study has [at_risk]."""
     parsed = parse_early(options.study)
     from hpcdp.engine.driver import read_study
-    from hpcdp.study.resolving import resolve
-    from hpcdp.study.versions import refuse_other_study
 
     where = placed(options)
     study, store = read_study(parsed, options.store)
@@ -86,21 +90,11 @@ def _run(options: argparse.Namespace, at_risk: bool = False) -> Path:
         raise StudyError(
             f"STUDY: {options.study} has {has} [at_risk]; go on with: hpcdp {command} {typed(options.study)}"
         )
-    options.found = store
-    with stoppable(where) as stop:
-        problem, trial = resolve(study, say, where.library_threads)
-        refuse_other_study(store, problem, options.allow_changed_code)
+    with resolved(options, study, store, where) as (problem, trial, stop):
         plan = plan_of(options, store, problem, trial, where)
         print_plan(plan)
         _drive(options, store, problem, trial, stop, plan)
     return store
-
-
-def _stored_index(study: Any) -> Any:
-    """What the store holds where a run of a study goes by itself: of a random tape, levels there tell how many draws follow."""
-    from hpcdp.engine.driver import index_of
-
-    return index_of(Path("runs") / f"{study.name}.zarr")
 
 
 def resume(options: argparse.Namespace) -> None:

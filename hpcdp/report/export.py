@@ -54,17 +54,14 @@ def write_export(result: Result, folder: str | Path, show_rows: bool = False) ->
     dataset = shown.data.drop_vars([name for name, values in shown.data.variables.items() if not values.size])
     _write(target / ARRAYS, _netcdf(dataset, shown))
     _write(target / "result.json", (shown.to_json(show_rows) + "\n").encode())
-    left_out = [*_write_parquet(dataset, target), *_claims(result)]
+    claim = result.study.study.claim
+    words = []
+    if claim is not None and reads_files(claim):
+        words = [f"no claim: {short_claim(claim)} names what the copy does not hold; report.html has been judged by it"]
+    left_out = [*_write_parquet(dataset, target), *words]
     write_page(result, target / "report.html", show_rows)
     _write(target / HEAD, _head(result, shown, provenance, show_rows, target))
     return left_out
-
-
-def _claims(result: Result) -> list[str]:
-    claim = result.study.study.claim
-    if claim is None or not reads_files(claim):
-        return []
-    return [f"no claim: {short_claim(claim)} names what the copy does not hold; report.html has been judged by it"]
 
 
 def _without_rows(result: Result) -> Result:

@@ -56,14 +56,15 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
     figure = Figure(figsize=(13 if points else 7.5, 5.2), layout="constrained")
     axes = figure.subplots(1, 2 if points else 1, squeeze=False)[0]
     claim = claim_of(result)
-    truth, scale = exact_of(result, levels_of(result)), _is_about_small(result) if log is None else log
+    truth, scale = exact_of(result, levels_of(result)), is_about_small(result) if log is None else log
     draw_largest(axes[0], result, claim, truth, scale, _title(result))
     if points:
         draw_points(axes[1], result, claim, points)
     return save(figure, path, result.code_warnings)
 
 
-def _is_about_small(result: Result) -> bool:
+def is_about_small(result: Result) -> bool:
+    """Whether a result is about δ so small that only a logarithmic axis shows it."""
     return result.study.estimate.has_budget or result.is_tape
 
 

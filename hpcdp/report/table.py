@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,13 +85,19 @@ def spectrum_table(result: Result, claim: Claim | None) -> Table:
         "epsilon": Column("epsilon", "ε", GIVEN, general),
         "delta": Column("delta", "δ̂", ASYMPTOTIC, share, _is_resolved, lambda e: estimate(e["delta"], e["limit"])),
         "error": Column("standard_error", "± error", ASYMPTOTIC, share, _is_resolved),
-        "told": Column("resolved", "told from 0", limited[0], _resolved_words, only="page"),
+        "told": Column(
+            "resolved", "told from 0", limited[0], lambda told: "yes" if told else "not resolved", only="page"
+        ),
         "limit": Column("limit", "learned sets ≤", limited[1], at_most, only="page"),
-        "within": Column("lower_up_to_leftover", "up to the leftover ≥", LEFTOVER, at_least, said=_marked_within),
-        "lower": lower_column(said=lambda e: at_least(e["lower"]) + e["implied"]),
+        "within": Column(
+            "lower_up_to_leftover", "up to the leftover ≥", LEFTOVER, at_least, said=_marked("lower_up_to_leftover")
+        ),
+        "lower": lower_column(said=_marked("lower")),
         "own": Column("certified", "bound", GIVEN, lambda own: "its own" if own else "implied †", only="page"),
         "upper": Column("upper", "approx ≤", approximate, at_most, _is_resolved),
-        "claimed": Column("claimed", "claimed", GIVEN, share, said=_marked_claim),
+        "claimed": Column(
+            "claimed", "claimed", GIVEN, share, said=lambda e: share(e["claimed"]) + " violated" * e["violated"]
+        ),
         "violated": Column("violated", "claim violated", FINITE, told("violated"), only="page"),
         "pair": Column("pair", "pair of δ̂", CHOSEN, str, _is_resolved, name="pair"),
         "direction": Column("direction", "direction of δ̂", CHOSEN, str, _is_resolved, name="direction"),
@@ -114,16 +120,9 @@ def _is_resolved(entry: Entry) -> bool:
     return bool(entry["resolved"])
 
 
-def _resolved_words(value: bool) -> str:
-    return "yes" if value else "not resolved"
-
-
-def _marked_within(entry: Entry) -> str:
-    return at_least(entry["lower_up_to_leftover"]) + str(entry["implied"])
-
-
-def _marked_claim(entry: Entry) -> str:
-    return share(entry["claimed"]) + (" violated" if entry["violated"] else "")
+def _marked(key: str) -> Callable[[Entry], str]:
+    """A bound in a text, marked where other ε imply it."""
+    return lambda entry: at_least(entry[key]) + str(entry["implied"])
 
 
 def _error(result: Result, entry: Mapping[str, Any]) -> float:

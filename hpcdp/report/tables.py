@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 
 from hpcdp._base.rounding import at_least
 from hpcdp._base.terminal import columns
-from hpcdp.results.result import finite
+from hpcdp.results.result import to_json
 
 Entry = Mapping[str, Any]
 NOTHING = "–"
@@ -142,14 +141,6 @@ class View:
         if form == "csv" and self.csv is not None:
             return self.csv()
         return to_json(self.body()) + "\n" if form == "json" else self.text() + "\n"
-
-
-def to_json(body: Any) -> str:
-    """One line, in full precision, infinities as null."""
-    try:
-        return json.dumps(body, allow_nan=False, ensure_ascii=False)
-    except ValueError:
-        return json.dumps(finite(body), allow_nan=False, ensure_ascii=False)
 
 
 def to_csv(fields: Sequence[str], entries: Iterable[Entry]) -> str:

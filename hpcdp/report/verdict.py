@@ -16,9 +16,9 @@ from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.report.exposed import exposed_lines
 from hpcdp.report.pure import NO_ATOMS, assumed
 from hpcdp.report.tables import Column, Table, formed, general, lower_column, wrapped
-from hpcdp.report.tables import to_json as json_text
 from hpcdp.report.words import base_words, changed_words, estimate, limit_words, pair_words, rests_on, warning_words
 from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
+from hpcdp.results.result import to_json as json_text
 from hpcdp.results.verdict import PURE, Separation, Verdict, round_up, worst
 from hpcdp.store.again import resume_command
 

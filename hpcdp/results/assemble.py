@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.planning.index import Index
-from hpcdp.results.ways import derived
+from hpcdp.results.ways import Run, derived
 from hpcdp.store.results import Arrays
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _WORST = dict.fromkeys((*_CERTIFIED, "spectrum_lower_pair", "spectrum_lower_dire
 )
 
 
-def assemble(problem: Problem, index: Index, run: Callable[..., NDArray[np.float64]] | None = None) -> Arrays:
+def assemble(problem: Problem, index: Index, run: Run | None = None) -> Arrays:
     """All result arrays of a store's records; cells that lack counts hold NaN and −1. run: `bounds_of` elsewhere."""
     epsilons = np.asarray(problem.study.epsilons, np.float64)
     arrays: Arrays = {"epsilon": (("epsilon",), epsilons), "direction": (("direction",), np.array([0, 1], np.int8))}
@@ -35,7 +35,7 @@ def _withheld(arrays: Arrays) -> Arrays:
     return {name: (dims, np.where(np.isnan(v), v, v.dtype.type(worst))) for name, (dims, v), worst in places}
 
 
-def bounds_of(problem: Problem) -> Callable[..., NDArray[np.float64]]:
+def bounds_of(problem: Problem) -> Run:
     """What computes the certified bounds of a problem's cells from flat arrays."""
     return derived(problem.way).bounds
 

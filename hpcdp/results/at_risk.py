@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpcdp.mechanisms.pair_draws import LOSS, NUMBERS, SENSITIVITY
 from hpcdp.notions.at_risk import MOST_K, both_as_published, certified_within, cover_as_published, order_statistic
@@ -16,7 +14,7 @@ from hpcdp.planning.at_risk import is_done
 from hpcdp.planning.index import Index
 from hpcdp.results.cells import no_cells
 from hpcdp.results.counted import Counted
-from hpcdp.results.ways import Floats
+from hpcdp.results.ways import Floats, Run
 from hpcdp.store.results import Arrays
 from hpcdp.store.samples import read_blocks
 from hpcdp.study.at_risk import AtRisk
@@ -26,9 +24,7 @@ from hpcdp.study.problem import Problem
 class RiskResults(Counted):
     """See `Derived`; there are no cells."""
 
-    def arrays(
-        self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
-    ) -> Arrays:
+    def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
         """S and L of every pair in the order of their draws, and how many numbers the query returns; none before all are."""
         drawn, size = np.empty((0, 3)), problem.schema.columns or 0
         if is_done(problem, index) and index.layout is not None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hpcdp.study.claims import Claim
 
-Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Orientation = Literal["both", "forward", "reverse"]
 
 DELTAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
@@ -174,9 +174,9 @@ def audit(result: Result, claim: Claim | str, orientation: Orientation = "both",
     level = share_level(most, (*most.shape[:2], 1), failure)[..., 0]
     etas, known = result["eta"], limits if result.depends is None else None
     boxes = [
-        _box(claim, pair, side, etas, errors[pair], test[pair], int(chosen[pair, n]), level[pair, n], known)
+        _box(claim, (pair, side), float(etas[column]), errors[pair, column], test[pair, column], level[pair, n], known)
         for pair in range(len(result.pairs))
-        for n, side in enumerate(sides)
+        for n, (side, column) in enumerate(zip(sides, chosen[pair], strict=True))
     ]
     verdict = CONSISTENT
     if any(box.violated for box in boxes):
@@ -206,24 +206,16 @@ def turn(errors: NDArray[Any], side: str) -> NDArray[Any]:
 
 
 def _box(
-    claim: Claim,
-    pair: int,
-    side: str,
-    etas: Floats,
-    errors: NDArray[np.int64],
-    test: NDArray[np.int64],
-    column: int,
-    level: float,
-    limits: Limits | None,
+    claim: Claim, place: tuple[int, str], eta: float, found: Ints, n: Ints, level: float, limits: Limits | None
 ) -> Box:
-    found, n = errors[column], test[column]
+    pair, side = place
     over = np.ones(2) if limits is None else error_limits(found, n, np.asarray(level), limits)
     turned = turn(over, side)
     margin = float(margins(claim.tradeoff, turned))
     return Box(
         pair=pair,
         orientation=side,
-        eta=float(etas[column]),
+        eta=eta,
         alpha=float(found[0] / n[0]),
         beta=float(found[1] / n[1]),
         alpha_upper=float(over[0]),

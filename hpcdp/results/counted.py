@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,13 @@ from hpcdp.notions.bounds import joint_lower, joint_rejects, standard_error
 from hpcdp.notions.dependence import ALARM, COLUMNS, dependence, merge_orders
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.resolution import Entries, largest_upper
-from hpcdp.notions.spectrum import LowerBounds, by_direction, exceedances, lower_bounds, make_cells, told_pairs
+from hpcdp.notions.spectrum import by_direction, exceedances, lower_bounds, make_cells, told_pairs
 from hpcdp.notions.tradeoff import make_tradeoff
 from hpcdp.planning.index import Index, Span, first_of
 from hpcdp.planning.targets import target_column
 from hpcdp.results.cells import counted_cells, maximum_of, points_of
-from hpcdp.results.variational import pairs_of_one_loss, variational_arrays
-from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records, fewest
+from hpcdp.results.renyi import pairs_of_one_loss, variational_arrays
+from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records, Run, fewest
 from hpcdp.store.results import Arrays
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ _FEWEST_CHUNKS = 30  # with fewer, the spread over chunks is itself too uncertai
 class Counted(Derived):
     """See `Derived`."""
 
-    def arrays(
-        self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
-    ) -> Arrays:
+    def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
         found, e = _spectrum(problem, index, epsilons, run), problem.study.estimate
         found |= _tradeoff(problem, index) if e.etas else {}
         whole = pairs_of_one_loss(problem, index)
@@ -155,7 +153,7 @@ def _spans(records: Records, pair: int, threshold: float) -> tuple[tuple[float, 
     raise StoreError(f"the counts of pair {pair} are not in the store any more")
 
 
-def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run: LowerBounds) -> Arrays:
+def _spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run: Run) -> Arrays:
     e = problem.study.estimate
     confidence, certify, target = e.confidence, e.certify, e.target
     wanted, c = problem.thresholds.tolist(), np.exp(epsilons)

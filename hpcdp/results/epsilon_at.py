@@ -85,17 +85,18 @@ def level_at(arrays: Arrays, resolution: Resolution, delta: float, alone: bool =
     if not 0.0 <= number_of("delta", delta, accepted) < 1.0:
         raise wrong("delta", delta, accepted)
     low, estimate, found, reach, upper = _estimate(arrays, resolution, delta)
-    family = OF_DELTA if _has_no_sets(arrays) else ALONE if alone and delta == 0.0 else EVERY
+    has_no_sets = any(
+        name in arrays for name in ("errors", "block_exceed", "lower_up_to_leftover")
+    )  # with counts of their own
+    family = OF_DELTA if has_no_sets else ALONE if alone and delta == 0.0 else EVERY
     lower, cell = _certified(arrays, delta, family)
     if found == BELOW and reach is not None and reach < lower:  # sets of larger ε show more than δ̂ at the smallest
         low, estimate, found, reach = lower, lower, BRACKETED, None
     low, estimate, upper = (None if v is None else max(v, lower) for v in (low, estimate, upper))
     within = _up_to_leftover(arrays, delta)
-    if lower == 0.0 or cell is None:
-        return Level(delta, estimate, found, reach, upper, lower, None, None, None, family, within, low)
-    pair, direction, column = cell
-    named = DIRECTIONS[direction]
-    at = float(arrays["epsilon"][1][column])
+    pair = named = at = None
+    if lower > 0.0 and cell is not None:
+        pair, named, at = cell[0], DIRECTIONS[cell[1]], float(arrays["epsilon"][1][cell[2]])
     return Level(delta, estimate, found, reach, upper, lower, pair, named, at, family, within, low)
 
 
@@ -107,11 +108,6 @@ def _up_to_leftover(arrays: Arrays, delta: float) -> float | None:
     known = ~np.isnan(within)
     epsilons = np.broadcast_to(arrays["epsilon"][1], within.shape)
     return float(spectrum_epsilon(epsilons[known], within[known], delta).max(initial=0.0))
-
-
-def _has_no_sets(arrays: Arrays) -> bool:
-    """Whether no one set has counts of its own, so that the bounds on δ must do."""
-    return any(name in arrays for name in ("errors", "block_exceed", "lower_up_to_leftover"))
 
 
 def _estimate(
@@ -162,12 +158,11 @@ def _certified(arrays: Arrays, delta: float, family: str) -> tuple[float, tuple[
         cells = cells[chosen]
         if family == ALONE:
             lower = pure_lower(x[chosen, 0], n[chosen, 0], x[chosen, 1], n[chosen, 1], level[chosen])
-            best = int(lower.argmax())
-            return float(lower[best]), (int(cells[best][0]), int(cells[best][1]), int(cells[best][2]))
-        inflation = np.exp(epsilons[cells[:, 2]])
-        split = prefer_split(share, n[chosen], inflation, level[chosen])
-        corners = cell_corners(x[chosen], n[chosen], inflation, level[chosen], split)
-        lower = corner_epsilon(*corners, delta)
+        else:
+            inflation = np.exp(epsilons[cells[:, 2]])
+            split = prefer_split(share, n[chosen], inflation, level[chosen])
+            corners = cell_corners(x[chosen], n[chosen], inflation, level[chosen], split)
+            lower = corner_epsilon(*corners, delta)
     best = int(lower.argmax())
     pair, direction, column = (int(v) for v in cells[best])
     return float(lower[best]), (pair, direction, column)

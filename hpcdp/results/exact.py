@@ -32,15 +32,10 @@ def exact_spectrum(
 
     seconds: after which it is given up, None.
     """
-    call = study.mechanism.call
-    if not isinstance(call, str):
-        return None  # of a program nothing is known
     grid = np.asarray(epsilon, np.float64)
     best, begin = np.zeros(grid.shape), time.monotonic()
     for number, pair in enumerate(pairs):
-        if isinstance(pair.d, Conditional) or isinstance(pair.d_prime, Conditional):
-            return None
-        curve = exact(call, study.mechanism.parameters, pair.d, pair.d_prime)
+        curve = _curve_of(study, pair)
         if curve is None or number >= _MOST_PAIRS or time.monotonic() - begin > seconds:
             return None
         best = np.maximum(best, np.maximum(curve.delta(grid, "forward"), curve.delta(grid, "reverse")))
@@ -55,13 +50,15 @@ def exact_of(result: Result, epsilon: ArrayLike, seconds: float = _MOST_SECONDS)
 
 def exact_curve(result: Result, pair: int) -> Curve | None:
     """The exact curves of one pair of a result; None where there is no closed form."""
-    pairs, call = _stored_pairs(result), result.study.mechanism.call
-    if pairs is None or not isinstance(call, str):
-        return None
-    found = pairs[pair]
-    if isinstance(found.d, Conditional) or isinstance(found.d_prime, Conditional):
-        return None
-    return exact(call, result.study.mechanism.parameters, found.d, found.d_prime)
+    pairs = _stored_pairs(result)
+    return None if pairs is None else _curve_of(result.study, pairs[pair])
+
+
+def _curve_of(study: Study, pair: Pair) -> Curve | None:
+    call = study.mechanism.call
+    if not isinstance(call, str) or isinstance(pair.d, Conditional) or isinstance(pair.d_prime, Conditional):
+        return None  # of a program nothing is known
+    return exact(call, study.mechanism.parameters, pair.d, pair.d_prime)
 
 
 @lru_cache(maxsize=1)

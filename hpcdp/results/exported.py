@@ -75,15 +75,10 @@ def load_result(place: str | Path) -> Result:
     Raises:
         StudyError, StoreError: there is neither, or it cannot be read. Nothing in it is run, whoever wrote it.
     """
-    if is_address(place):
+    if isinstance(place, str) and "://" in place:
         return _read_copy(str(place))
     folder = path_of("place", place)
     return _read_copy(str(place)) if (folder / HEAD).is_file() else load_store(folder)
-
-
-def is_address(place: str | Path) -> bool:
-    """Whether a place is an address of a copy, and no path."""
-    return isinstance(place, str) and "://" in place
 
 
 def _read_copy(address: str) -> Exported:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.losses import validate_parameters
@@ -28,7 +26,7 @@ from hpcdp.planning.histogram import counts_of, decide, promised_sizes, sized, t
 from hpcdp.planning.index import Index
 from hpcdp.results.cells import counted_cells, maximum_of, no_cells
 from hpcdp.results.counted import Counted
-from hpcdp.results.ways import Floats, Ints, Place, Records
+from hpcdp.results.ways import Floats, Ints, Place, Records, Run
 from hpcdp.store.results import Arrays
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
@@ -39,9 +37,7 @@ _BLOCK = 1 << 22  # limits of pairs that are compared at a time
 class Histogram(Counted):
     """See `Derived`."""
 
-    def arrays(
-        self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
-    ) -> Arrays:
+    def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
         decision = decide(problem, index)
         after, bins = sized(problem, index), 1 if decision is None else decision.bins
         counts = None if decision is None else counts_of(after, index, after.test, bins)
@@ -69,9 +65,7 @@ class Histogram(Counted):
 DERIVED = Histogram()
 
 
-def _cells(
-    problem: Problem, index: Index, counts: Ints, laws: Ints, epsilons: Floats, run: Callable[..., Floats]
-) -> Arrays:
+def _cells(problem: Problem, index: Index, counts: Ints, laws: Ints, epsilons: Floats, run: Run) -> Arrays:
     """Cells of the sets of bins in which training outputs of one law outweigh the other's: {L̂ > ε}, {−L̂ > ε}."""
     e, fine = problem.study.estimate, training_bins(problem)
     training = None if fine is None else counts_of(problem, index, problem.train, fine)

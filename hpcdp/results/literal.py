@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.notions.tradeoff import make_point_cells, make_risk_cells
 from hpcdp.planning.index import Index
 from hpcdp.results.cells import CELL, cells_of, maximum_of, points_of
-from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records, fewest
+from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records, Run, fewest
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import Problem
@@ -29,13 +28,7 @@ class Literal(Derived):
     ranking = "delta"
     draws_apart = True
 
-    def arrays(
-        self,
-        problem: Problem,
-        index: Index,
-        epsilons: Floats,
-        run: Callable[..., NDArray[np.float64]],
-    ) -> Arrays:
+    def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
         found = _literal(problem, index, epsilons)
         return found | _literal_tradeoff(problem, index) if problem.study.estimate.etas else found
 
@@ -59,12 +52,7 @@ class Literal(Derived):
         return int(arrays[self.counts[1]][1][place]) // 2
 
     def resample(
-        self,
-        arrays: Arrays,
-        records: Records,
-        place: Place,
-        replicates: int,
-        rng: np.random.Generator,
+        self, arrays: Arrays, records: Records, place: Place, replicates: int, rng: np.random.Generator
     ) -> tuple[str, Floats]:
         errors, tests = (int(arrays[name][1][place]) for name in self.counts)
         risk = rng.binomial(tests, errors / tests, size=replicates) / tests
@@ -79,13 +67,7 @@ class Literal(Derived):
         return np.array([_risk_limit(arrays, known[..., column], int(column), confidence) for column in columns])
 
     def needed(
-        self,
-        arrays: Arrays,
-        place: Place,
-        measured: float,
-        delta: float,
-        inflation: float,
-        level: float,
+        self, arrays: Arrays, place: Place, measured: float, delta: float, inflation: float, level: float
     ) -> tuple[int | None, int]:
         now = self.tests_at(arrays, place)
         return _passing(0.5 * (1.0 - delta) / inflation, inflation, level, 0.0, now), now

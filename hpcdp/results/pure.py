@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.losses.local import UNIT
@@ -16,7 +15,7 @@ from hpcdp.planning.index import Index, Span, first_of
 from hpcdp.planning.pure import Choice, known_choice, spans_of, tested_pairs
 from hpcdp.results.cells import no_cells
 from hpcdp.results.counted import Counted
-from hpcdp.results.ways import Floats, Ints
+from hpcdp.results.ways import Floats, Ints, Run
 from hpcdp.store.results import Arrays
 from hpcdp.study.problem import Problem
 
@@ -24,9 +23,7 @@ from hpcdp.study.problem import Problem
 class PureResults(Counted):
     """See `Derived`; cells only where all pairs are tested and ε are given."""
 
-    def arrays(
-        self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
-    ) -> Arrays:
+    def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
         cells = super().arrays(problem, index, epsilons, run) if epsilons.size else no_cells(len(problem.pairs))
         return cells | self.order(problem, index) | _pure(problem, index)
 
@@ -93,13 +90,13 @@ def describe_pure(problem: Problem, index: Index, arrays: Arrays, pairs: list[di
     known = np.flatnonzero(~np.isnan(certified))
     if not known.size:
         return None
-    best = int(known[certified[known].argmax()])
-    rows = [{**pairs[n], **_entry(problem, index, arrays, int(n))} for n in known] if _tests_all(problem) else []
+    best, pure = int(known[certified[known].argmax()]), problem.study.pure
+    rows = (
+        [{**pairs[n], **_entry(problem, index, arrays, int(n))} for n in known]
+        if pure is not None and pure.test == "all"
+        else []
+    )
     return {**_entry(problem, index, arrays, best), "rows": rows}
-
-
-def _tests_all(problem: Problem) -> bool:
-    return problem.study.pure is not None and problem.study.pure.test == "all"
 
 
 def _entry(problem: Problem, index: Index, arrays: Arrays, number: int) -> dict[str, Any]:

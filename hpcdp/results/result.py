@@ -198,43 +198,21 @@ class Result(Shown):
         every = self.study.estimate.certify is None and self.depends is None
         return every or bool((self["level"][place] > 0.0).any())
 
-    def _certified(self, place: Any) -> dict[str, bool]:
-        return {} if self.study.estimate.certify is None else {"certified": self.has_bound(place)}
-
     def spectrum(self) -> list[dict[str, Any]]:
         """The maximum over pairs and directions at each ε; what no cell knows yet is left out."""
+        names = ["delta", "pair", "direction", "lower", "lower_pair", "lower_direction", "upper"]
+        if self.is_tape:
+            names += ["lower_up_to_leftover", "lower_up_to_leftover_pair", "lower_up_to_leftover_direction"]
         found = []
-        for column in np.nonzero(~np.isnan(self["spectrum_delta"]))[0]:
-            at = {
-                name.removeprefix("spectrum_"): a[column]
-                for name, (_, a) in self.arrays.items()
-                if name[:9] == "spectrum_"
-            }
-            found.append(
-                {
-                    "epsilon": float(self["epsilon"][column]),
-                    "delta": float(at["delta"]),
-                    "pair": int(at["pair"]),
-                    "direction": DIRECTIONS[at["direction"]],
-                    "lower": float(at["lower"]),
-                    "lower_pair": int(at["lower_pair"]),
-                    "lower_direction": DIRECTIONS[at["lower_direction"]],
-                    "upper": float(at["upper"]),
-                    **self._up_to_leftover(at),
-                    "resolved": bool(self.resolution.rows[column]),
-                    "limit": self.resolution.limit(int(column)),
-                    **self._certified(np.s_[:, :, column]),
-                }
-            )
+        for column in np.flatnonzero(~np.isnan(self["spectrum_delta"])).tolist():
+            values = [self[f"spectrum_{name}"][column].item() for name in names]
+            told = [DIRECTIONS[v] if n.endswith("direction") else v for n, v in zip(names, values, strict=True)]
+            row = {"epsilon": float(self["epsilon"][column]), **dict(zip(names, told, strict=True))}
+            row |= {"resolved": bool(self.resolution.rows[column]), "limit": self.resolution.limit(column)}
+            if self.study.estimate.certify is not None:
+                row["certified"] = self.has_bound(np.s_[:, :, column])
+            found.append(row)
         return found
-
-    def _up_to_leftover(self, at: dict[str, Any]) -> dict[str, Any]:
-        """Of a random tape, at one ε: the largest bound up to the leftover, and whose it is."""
-        name = "lower_up_to_leftover"
-        if not self.is_tape:
-            return {}
-        named = {f"{name}_pair": int(at[f"{name}_pair"]), f"{name}_direction": DIRECTIONS[at[f"{name}_direction"]]}
-        return {name: float(at[name]), **named}
 
     def tradeoff(self) -> list[dict[str, Any]]:
         """Trade-off points, pair by pair, η ascending."""
@@ -298,6 +276,7 @@ class Result(Shown):
             head = {"name": self.name, "complete": self.complete, "confidence": self.confidence}
             return {**head, "risk": self.risk, **self.changed_entry}
         reuse = {"folds": FOLDS, "blocks": self["block_test"].tolist()} if self.way.pools else None
+        audits = [audit.to_dict() for audit in self.sequential_audits]
         return {
             "name": self.name,
             "complete": self.complete,
@@ -311,20 +290,12 @@ class Result(Shown):
             **self.declared,
             **({"reuse": reuse} if reuse else {}),
             **({"pure": self.pure} if self.arrays.keys() & {"pure_certified", "bin_counts"} else {}),
-            **(
-                {"sequential_audits": [audit.to_dict() for audit in audits]}
-                if (audits := self.sequential_audits)
-                else {}
-            ),
+            **({"sequential_audits": audits} if audits else {}),
         }
 
     def to_json(self, show_rows: bool = False) -> str:
         """JSON in full precision, infinities as null. show_rows: as `to_dict` has it."""
-        found = self.to_dict(show_rows)
-        try:
-            return json.dumps(found, allow_nan=False, ensure_ascii=False)
-        except ValueError:
-            return json.dumps(finite(found), allow_nan=False, ensure_ascii=False)
+        return to_json(self.to_dict(show_rows))
 
     def plot(self, path: str | Path | None = None, log: bool | None = None) -> Any:
         """Draw the spectrum (and trade-off points); returns the matplotlib figure, and writes it when a path is given.
@@ -369,6 +340,14 @@ class Result(Shown):
                 for cell in cells
             ]
         )
+
+
+def to_json(body: Any) -> str:
+    """One line, in full precision, infinities as null."""
+    try:
+        return json.dumps(body, allow_nan=False, ensure_ascii=False)
+    except ValueError:
+        return json.dumps(finite(body), allow_nan=False, ensure_ascii=False)
 
 
 def finite(value: Any) -> Any:

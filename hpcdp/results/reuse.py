@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,12 @@ from hpcdp.notions.accuracy import resample_classes
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.prequential import blocks, prequential_lower
 from hpcdp.notions.resolution import Entries, largest_upper
-from hpcdp.notions.reused import BlockBounds, block_bounds, make_reused_cells
+from hpcdp.notions.reused import block_bounds, make_reused_cells
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.planning.index import Index
 from hpcdp.results.cells import CELL, counted_cells, maximum_of
 from hpcdp.results.counted import Counted, estimates_of, threshold_of
-from hpcdp.results.ways import Bools, Floats, Ints, Place, Records, fewest
+from hpcdp.results.ways import Bools, Floats, Ints, Place, Records, Run, fewest
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import Problem
@@ -30,9 +29,7 @@ class Reused(Counted):
 
     pools = True
 
-    def arrays(
-        self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
-    ) -> Arrays:
+    def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
         return _reused(problem, index, epsilons, run)
 
     def bounds(self, *arrays: Any) -> Floats:
@@ -84,7 +81,7 @@ def _folds(records: Records, pair: int, threshold: float) -> tuple[tuple[float, 
     raise StoreError(f"the counts of pair {pair} are not in the store any more")
 
 
-def _reused(problem: Problem, index: Index, epsilons: NDArray[np.float64], run: BlockBounds) -> Arrays:
+def _reused(problem: Problem, index: Index, epsilons: NDArray[np.float64], run: Run) -> Arrays:
     """Cells of samples that teach and test; the first block's cross-fitted counts rank the pairs."""
     cut, wanted = Cut.of(problem.study.estimate.pool), problem.thresholds.tolist()
     confidence = problem.study.estimate.confidence

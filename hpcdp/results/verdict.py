@@ -17,7 +17,7 @@ from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
 from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.renyi import INTEGRAL
-from hpcdp.results.result import Result
+from hpcdp.results.result import Result, finite
 from hpcdp.results.shown import Shown
 from hpcdp.study.claims import as_claim
 
@@ -186,7 +186,7 @@ class Verdict(Shown):
             "bound": self.bound,
             "separation": None if self.separation is None else self.separation.to_dict(self.result.is_tape),
             **({} if self.order is None else {"certified_order": vars(self.order)}),
-            **({} if self.pure is None else {"certified_pure": _finite(vars(self.pure))}),
+            **({} if self.pure is None else {"certified_pure": finite(vars(self.pure))}),
             "cells": self.cells(),
             **self.result.changed_entry,
         }
@@ -272,10 +272,6 @@ def _certified_pure(result: Result, claimed: float) -> CertifiedPure | None:
     top, lower = int(estimates.argmax()), float(certified[best])
     direction = DIRECTIONS[int(result["pure_direction"][best])]
     return CertifiedPure(lower, float(estimates[top]), claimed, lower > claimed, best, direction, int(tested[top]))
-
-
-def _finite(values: dict[str, Any]) -> dict[str, Any]:
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
 
 
 def _certified_order(result: Result, claim: Claim) -> CertifiedOrder | None:

@@ -32,6 +32,9 @@ Ints = NDArray[np.int64]
 Place = tuple[int, int, int]
 """Of a cell: pair, direction, ε."""
 
+Run = Callable[..., Floats]
+"""What computes certified bounds of cells from flat arrays: `Derived.bounds`, or the same elsewhere."""
+
 _MOST = 2**50  # beyond this many nobody can draw; counts stay exact in float64
 
 
@@ -79,10 +82,8 @@ class Derived(ABC):
     pools: ClassVar[bool] = False
 
     @abstractmethod
-    def arrays(
-        self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
-    ) -> Arrays:
-        """Arrays by name; cells that lack counts hold NaN and −1. run: `bounds`, or the same elsewhere."""
+    def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
+        """Arrays by name; cells that lack counts hold NaN and −1."""
 
     @abstractmethod
     def bounds(self, *arrays: Any) -> Floats:

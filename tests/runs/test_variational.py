@@ -31,8 +31,7 @@ from hpcdp.notions.variational import choose_scores, class_losses, place_bets, u
 from hpcdp.planning.summary import make_plan
 from hpcdp.report.levels import renyi_view
 from hpcdp.results.assemble import assemble
-from hpcdp.results.renyi import FAMILY, VARIATIONAL
-from hpcdp.results.variational import variational_arrays
+from hpcdp.results.renyi import FAMILY, VARIATIONAL, variational_arrays
 from hpcdp.study.file import Study
 from hpcdp.study.resolving import resolve
 

@@ -22,7 +22,7 @@ from hpcdp._base.rounding import at_least, share
 from hpcdp.notions.implied import outline
 from hpcdp.report._spectra import SHADE, TAPE_CERTIFIED_WORDS, save
 from hpcdp.report.colours import CERTIFIED
-from hpcdp.report.plots import draw_largest, draw_points, levels_of
+from hpcdp.report.plots import draw_largest, draw_points, is_about_small, levels_of
 from hpcdp.report.plots_methods import draw_audit, draw_limits, draw_sensitivities, draw_sequential
 from hpcdp.report.table import POINTS
 from hpcdp.results.audit import Audit
@@ -147,7 +147,7 @@ def small_picture(result: Result, claim: Claim | None, key: str) -> Picture | No
     if result.study.at_risk is not None:
         return risk_picture(result, key) if result.risk else None
     if result.study.counts_levels:
-        return spectrum_pictures(result, claim, key)[int(result.study.estimate.has_budget or result.is_tape)]
+        return spectrum_pictures(result, claim, key)[int(is_about_small(result))]
     return pure_picture(result, key) if result.pure is not None else None
 
 

@@ -182,12 +182,10 @@ def reads_files(claim: str) -> bool:
 
 def short_claim(text: str) -> str:
     """A claim whose files and stores have lost their folders."""
-    return text if not reads_files(text) else "*".join(_short_factor(factor) for factor in factors_of(text))
-
-
-def _short_factor(text: str) -> str:
-    found = _READ.fullmatch(text)
-    return text if found is None else f"{found[1]}({_last(found[2])})"
+    if not reads_files(text):
+        return text
+    factors = [(factor, _READ.fullmatch(factor)) for factor in factors_of(text)]
+    return "*".join(factor if found is None else f"{found[1]}({_last(found[2])})" for factor, found in factors)
 
 
 def _last(path: str) -> str:
