@@ -13,6 +13,7 @@ from hpcdp.report.tables import (
     Table,
     formed,
     lower_column,
+    text_of,
     thousands,
     to_csv,
     wrapped,
@@ -27,10 +28,10 @@ def table(result: Result) -> str:
     section = result.study.at_risk
     assert section is not None
     head = f"{result.name}: ε of a sampled sensitivity, {section.pairs:,} pairs of {section.rows:,} rows, Laplace noise of scale "
-    lines = [f"{head}{section.scale:g}{'' if result.complete else '  (INCOMPLETE)'}", ""]
+    head = f"{head}{section.scale:g}{'' if result.complete else '  (INCOMPLETE)'}"
     if not result.risk:
-        return "\n".join([*lines, f"pairs are missing; go on with: {resume_command(result.store)}"])
-    return "\n".join([*lines, *risk_table(result).lines(), "", *wrapped(notes(result))])
+        return text_of(head, f"pairs are missing; go on with: {resume_command(result.store)}")
+    return text_of(head, risk_table(result).lines(), wrapped(notes(result)))
 
 
 def risk_table(result: Result) -> Table:

@@ -19,6 +19,7 @@ from hpcdp.report.tables import (
     Table,
     formed,
     lower_column,
+    text_of,
     thousands,
     told,
     wrapped,
@@ -44,12 +45,16 @@ def report(audit: Audit) -> str:
     is_told = audit.verdict == VIOLATION or result.depends is not None
     said = audit.verdict if is_told else "no violation found at this sample size"
     boxes = box_table(audit)
-    lines = [f"{result.name}: audit of {audit.claim.text}: {said}", "", *boxes.lines(_BOXES), ""]
-    if len(boxes.entries) > _BOXES:
-        lines += [f"… and {len(boxes.entries) - _BOXES:,} boxes with smaller margins", ""]
-    exposed = exposed_lines(result)
-    lines += [*wrapped(verdict_words(audit)), *([""] if exposed else []), *exposed]
-    return "\n".join([*lines, "", *bounds_table(audit).lines(), "", *wrapped(notes(audit))])
+    rest = len(boxes.entries) - _BOXES
+    return text_of(
+        f"{result.name}: audit of {audit.claim.text}: {said}",
+        boxes.lines(_BOXES),
+        f"… and {rest:,} boxes with smaller margins" if rest > 0 else "",
+        wrapped(verdict_words(audit)),
+        exposed_lines(result),
+        bounds_table(audit).lines(),
+        wrapped(notes(audit)),
+    )
 
 
 def box_table(audit: Audit) -> Table:
@@ -182,11 +187,10 @@ def sequential_report(audit: SequentialAudit) -> str:
     else:
         words = f"Not refuted with {last.samples:,} samples per database. This proves no privacy; "
         words += "a larger --budget goes on from here."
-    head = [f"{audit.name}: sequential audit of {audit.claim}: {said}", "", *looks_table(audit, _LOOKS).lines(), ""]
+    head = f"{audit.name}: sequential audit of {audit.claim}: {said}"
     alone = "In JSON, evidence and p-value of a pair are of that pair alone: not adjusted for the choice among pairs."
-    return "\n".join(
-        [*head, words, "", *wrapped([*sequential_notes(audit), *([alone] if len(audit.cells) > 1 else [])])]
-    )
+    found = wrapped([*sequential_notes(audit), *([alone] if len(audit.cells) > 1 else [])])
+    return text_of(head, looks_table(audit, _LOOKS).lines(), words, found)
 
 
 def sequential_notes(audit: SequentialAudit) -> list[str]:

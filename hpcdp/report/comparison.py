@@ -7,27 +7,20 @@ from itertools import combinations, permutations
 import numpy as np
 
 from hpcdp._base.rounding import at_least, at_most, percent
-from hpcdp.report.tables import grid, wrapped
+from hpcdp.report.tables import grid, text_of, wrapped
 from hpcdp.report.words import basis_words, changed_words, estimate, limit_words, warning_words
 from hpcdp.results.comparison import Comparison, largest_difference
 
 
 def table(comparison: Comparison) -> str:
     """δ̂ and bounds of each store at the common ε, which is below which, and what that rests on."""
-    lines = ["δ(ε), the largest over all pairs and both directions of each store", ""]
+    stores = []
     for name, result in zip(comparison.names, comparison.results, strict=True):
         state = "" if result.complete else "  (INCOMPLETE: only cells that have all their counts)"
-        lines.append(f"{name}: {result.store}{state}")
-    lines += [
-        "",
-        *grid(_rows(comparison)),
-        "",
-        *_below(comparison),
-        *_differences(comparison),
-        "",
-        *wrapped(_notes(comparison)),
-    ]
-    return "\n".join(lines)
+        stores.append(f"{name}: {result.store}{state}")
+    head = "δ(ε), the largest over all pairs and both directions of each store"
+    found = [*_below(comparison), *_differences(comparison)]
+    return text_of(head, stores, grid(_rows(comparison)), found, wrapped(_notes(comparison)))
 
 
 def _rows(comparison: Comparison) -> list[list[str]]:

@@ -6,7 +6,7 @@ is told only where it is asked for.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from hpcdp.report.tables import (
     Table,
     View,
     lower_column,
+    text_of,
     to_csv,
     told,
     wrapped,
@@ -221,35 +222,25 @@ def rank_rows(result: Result) -> Ranking:
 def _row(result: Result, found: Exposure | None, column: int, place: tuple[int, int], pairs: list[int]) -> Row:
     bounds = np.nan_to_num(result["lower"][pairs, :, column], nan=0.0)
     first, side = np.unravel_index(int(bounds.argmax()), bounds.shape)
-    row = Row(
-        database=place[0],
-        row=place[1],
-        pair=None,
-        direction=None,
-        delta=None,
-        standard_error=None,
-        upper=None,
-        lower=float(bounds[first, side]),
-        lower_pair=pairs[int(first)],
-        lower_direction=DIRECTIONS[int(side)],
-        within_noise=False,
-    )
-    shown = [p for p in pairs if found is not None and not np.isnan(found.delta[p])]
-    if found is None or not shown:
-        return row
-    lead = max(shown, key=lambda p: (found.delta[p], -p))
-    if found.delta[lead] < row.lower:  # another of its pairs certifies more
-        return row
-    direction = int(found.direction[lead])
-    return replace(
-        row,
-        pair=lead,
-        direction=DIRECTIONS[direction],
-        delta=float(found.delta[lead]),
-        standard_error=float(found.error[lead]),
-        upper=float(result["upper"][lead, direction, column]),
-        within_noise=any(p == found.pair or p in found.close for p in shown),
-    )
+    lower = float(bounds[first, side])
+    shown = [] if found is None else [p for p in pairs if not np.isnan(found.delta[p])]
+    told: dict[str, Any] = dict.fromkeys(("pair", "direction", "delta", "standard_error", "upper")) | {
+        "within_noise": False
+    }
+    if found is not None and shown:
+        lead = max(shown, key=lambda p: (found.delta[p], -p))
+        if found.delta[lead] >= lower:  # else another of its pairs certifies more
+            direction = int(found.direction[lead])
+            told = {
+                "pair": lead,
+                "direction": DIRECTIONS[direction],
+                "delta": float(found.delta[lead]),
+                "standard_error": float(found.error[lead]),
+                "upper": float(result["upper"][lead, direction, column]),
+                "within_noise": any(p == found.pair or p in found.close for p in shown),
+            }
+    best, way = pairs[int(first)], DIRECTIONS[int(side)]
+    return Row(database=place[0], row=place[1], lower=lower, lower_pair=best, lower_direction=way, **told)
 
 
 def rows_view(result: Result, contents: bool = False) -> View:
@@ -287,8 +278,8 @@ def _rows_text(result: Result, ranking: Ranking, entries: list[dict[str, Any]]) 
         *raced_words(result),
         *changed_words(result),
     ]
-    head = [f"{result.name}: rows by exposure at ε = {ranking.epsilon:g}", ""]
-    return "\n".join([*head, *Table("", columns, entries).lines_and_rest(_SHOWN, "rows"), *wrapped(notes)])
+    head = f"{result.name}: rows by exposure at ε = {ranking.epsilon:g}"
+    return text_of(head, Table("", columns, entries).lines_and_rest(_SHOWN, "rows"), wrapped(notes))
 
 
 def contents_lines(result: Result) -> list[str]:

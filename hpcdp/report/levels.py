@@ -23,6 +23,7 @@ from hpcdp.report.tables import (
     formed,
     general,
     lower_column,
+    text_of,
     to_csv,
     wrapped,
 )
@@ -91,17 +92,12 @@ def _levels_text(result: Result, levels: Sequence[Level]) -> str:
         _DIRECTION,
         Column("epsilon", "set", CHOSEN, lambda epsilon: f"L̂ > {epsilon:g}"),
     ]
-    exposed = exposed_lines(result)
-    return "\n".join(
-        [
-            f"{result.name}: ε at given δ, {over_words(result)}",
-            "",
-            *Table("", columns, entries).lines(),
-            "",
-            *leading_words(result, [level.pair for level in levels]),
-            *([*exposed, ""] if exposed else []),
-            *wrapped(_level_notes(result, levels)),
-        ]
+    return text_of(
+        f"{result.name}: ε at given δ, {over_words(result)}",
+        Table("", columns, entries).lines(),
+        leading_words(result, [level.pair for level in levels]),
+        exposed_lines(result),
+        wrapped(_level_notes(result, levels)),
     )
 
 
@@ -187,14 +183,19 @@ def renyi_table(result: Result, levels: Sequence[RenyiLevel], rho: ZcdpLevel | N
 
 def _renyi_text(result: Result, levels: Sequence[RenyiLevel], rho: ZcdpLevel | None) -> str:
     """Each order with its estimate and certified bound, then ρ; and what each number rests on."""
-    lines = [f"{result.name}: Rényi divergences, {over_words(result)}", ""]
-    lines += [*renyi_table(result, levels, None).lines(), ""] if levels else []
+    certified = ""
     if rho is not None:
         whose = "" if rho.order is None else f", by order {rho.order:g} of pair {rho.pair}, {rho.direction}"
-        lines += [f"zero-concentrated DP: ρ certified ≥ {at_least(rho.lower, '.5f')}{whose}", ""]
+        certified = f"zero-concentrated DP: ρ certified ≥ {at_least(rho.lower, '.5f')}{whose}"
     pairs = [level.pair for level in levels] + ([rho.pair] if rho is not None else [])
     pairs += [level.variational.pair for level in levels if level.variational is not None]
-    return "\n".join([*lines, *leading_words(result, pairs), *wrapped(renyi_notes(result, levels))])
+    return text_of(
+        f"{result.name}: Rényi divergences, {over_words(result)}",
+        renyi_table(result, levels, None).lines() if levels else [],
+        certified,
+        leading_words(result, pairs),
+        wrapped(renyi_notes(result, levels)),
+    )
 
 
 def renyi_notes(result: Result, levels: Sequence[RenyiLevel]) -> list[str]:
@@ -273,7 +274,7 @@ def _risk_text(result: Result, rows: Sequence[Entry]) -> str:
             f"By the claim the risk is 0 from ε = {epsilon0:g} on."
         )
     head = f"{result.name}: privacy at risk, the largest over all pairs and both databases{state_words(result)}"
-    return "\n".join([head, "", *Table("", columns, rows).lines(), "", *wrapped([*notes, FOR_MORE])])
+    return text_of(head, Table("", columns, rows).lines(), wrapped([*notes, FOR_MORE]))
 
 
 def _claimed(entry: Entry) -> str:
@@ -319,5 +320,4 @@ def _accuracy_text(result: Result, errors: Sequence[Error]) -> str:
             *changed_words(result),
         ]
     entries = [stated.get(error.epsilon, {}) | vars(error) for error in errors]
-    lines = Table("", columns, entries).lines()
-    return "\n".join([f"{result.name}: accuracy of the largest δ̂", "", *lines, "", *wrapped(notes)])
+    return text_of(f"{result.name}: accuracy of the largest δ̂", Table("", columns, entries).lines(), wrapped(notes))

@@ -27,7 +27,7 @@ from hpcdp.report._spectra import (
 )
 from hpcdp.report.colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
 from hpcdp.report.exposed import find_exposure
-from hpcdp.report.plots_methods import draw_limits, draw_sensitivities
+from hpcdp.report.plots_methods import draw_frame, draw_limits, draw_sensitivities
 from hpcdp.report.words import claim_of, pair_words
 from hpcdp.results.exact import exact_curve, exact_of
 from hpcdp.results.result import Result
@@ -181,12 +181,7 @@ def _title(result: Result) -> str:
 
 def draw_points(axis: Any, result: Result, claim: Claim | None, points: list[dict[str, Any]]) -> None:
     """Draw trade-off points with their limits, beside the claimed and the exact curve."""
-    axis.plot([0, 1], [1, 0], color=QUIET, linewidth=0.8, linestyle=":", label="perfect privacy")
-    if claim is not None:
-        grid = np.linspace(0, 1, 401)
-        axis.plot(
-            grid, claim.tradeoff(grid), color=CLAIM, linestyle="--", linewidth=1.6, label=f"claimed: {claim.text}"
-        )
+    draw_frame(axis, claim, np.linspace(0, 1, 401), 1.6)
     truth = exact_curve(result, 0) if len(result.pairs) == 1 else None
     if truth is not None:
         grid = np.linspace(0, 1, 1001)
@@ -204,6 +199,5 @@ def draw_points(axis: Any, result: Result, claim: Claim | None, points: list[dic
         linewidth=0.8,
         label="estimated, with certified upper limits",
     )
-    axis.set(xlabel="type-I error α", ylabel="type-II error β", title="trade-off points", xlim=(0, 1), ylim=(0, 1))
-    axis.grid(alpha=0.25)
+    axis.set(title="trade-off points", xlim=(0, 1), ylim=(0, 1))
     draw_legend(axis)

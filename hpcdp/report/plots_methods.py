@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.patches import Rectangle
@@ -27,6 +27,9 @@ from hpcdp.results.ways import Records
 from hpcdp.store.samples import read_blocks
 from hpcdp.study.distributions import Conditional
 from hpcdp.study.problem import Problem
+
+if TYPE_CHECKING:
+    from hpcdp.study.claims import Claim
 
 _BINS = 60  # of sensitivities
 _AROUND = 3.0  # boxes that the right panel shows to each side of the vulnerable point
@@ -122,18 +125,20 @@ def draw_sequential(audit: SequentialAudit, path: str | Path | None = None) -> A
     return save(figure, path, audit.code_warnings)
 
 
+def draw_frame(axis: Any, claim: Claim | None, sizes: Any, width: float) -> None:
+    """Axes of a trade-off curve, perfect privacy, and what is claimed at some type-I errors."""
+    axis.plot([0, 1], [1, 0], color=QUIET, linewidth=0.8, linestyle=":", label="perfect privacy")
+    if claim is not None:
+        style = {"color": CLAIM, "linestyle": "--", "linewidth": width, "label": f"claimed: {claim.text}"}
+        axis.plot(sizes, claim.tradeoff(sizes), **style)
+    axis.set(xlabel="type-I error α", ylabel="type-II error β")
+    axis.grid(alpha=0.25)
+
+
 def _draw_curves(axis: Any, audit: Audit, centre: tuple[float, ...], corner: tuple[float, ...]) -> None:
     result, box = audit.result, audit.worst
     sizes = np.unique(np.concatenate([np.linspace(0.0, 1.0, 1001), np.geomspace(1e-6, 1.0, 400)]))
-    axis.plot([0, 1], [1, 0], color=QUIET, linewidth=0.8, linestyle=":", label="perfect privacy")
-    axis.plot(
-        sizes,
-        audit.claim.tradeoff(sizes),
-        color=CLAIM,
-        linestyle="--",
-        linewidth=1.8,
-        label=f"claimed: {audit.claim.text}",
-    )
+    draw_frame(axis, audit.claim, sizes, 1.8)
     trained = [result[f"training_{name}"][box.pair] for name in ("alpha", "beta")]
     tested = [result[name][box.pair] for name in ("alpha", "beta")]
     if box.orientation == "reverse":
@@ -156,8 +161,6 @@ def _draw_curves(axis: Any, audit: Audit, centre: tuple[float, ...], corner: tup
         linestyle="none",
         label=f"vulnerable point, η = {box.eta:.3g}",
     )
-    axis.set(xlabel="type-I error α", ylabel="type-II error β")
-    axis.grid(alpha=0.25)
 
 
 def draw_limits(result: Result) -> Any:

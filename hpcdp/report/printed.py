@@ -25,7 +25,7 @@ def text(result: Result) -> str:
 
 
 def _fragment(value: Any) -> str:
-    from hpcdp.report.html.fragments import fragment_of  # with templates and pictures, which few need
+    from hpcdp.report.html.page import fragment_of  # with templates and pictures, which few need
 
     return fragment_of(value)
 

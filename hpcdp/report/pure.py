@@ -24,6 +24,7 @@ from hpcdp.report.tables import (
     formed,
     general,
     lower_column,
+    text_of,
     to_csv,
     wrapped,
 )
@@ -56,25 +57,22 @@ def pure_view(result: Result, rows: bool = False) -> View:
 def table(result: Result) -> str:
     """The certified limit beside the published figures, or with and without the assumption, and what each rests on."""
     found, is_binned = result.pure, result.study.bounds_pure
-    lines = [
-        f"{result.name}: pure ε{_inside(result)}, {_over(result)}{'' if result.complete else '  (INCOMPLETE)'}",
-        "",
-    ]
+    head = f"{result.name}: pure ε{_inside(result)}, {_over(result)}{'' if result.complete else '  (INCOMPLETE)'}"
     if found is None:
         missing = "not all counts are there yet" if is_binned else "no pair has all its counts yet"
-        return "\n".join([*lines, f"{missing}; go on with: {resume_command(result.store)}"])
-    tables = pure_tables(result, found)
-    lines += tables[0].lines_and_rest(_SHOWN, "pairs")
+        return text_of(head, f"{missing}; go on with: {resume_command(result.store)}")
+    limits, *losses = pure_tables(result, found)
+    blocks: list[str | list[str]] = [head, limits.lines_and_rest(_SHOWN, "pairs")]
     if is_binned:
-        lines += _largest(result, found)
+        blocks.append(_largest(result, found))
     elif len(result.pairs) > 1:
-        lines += [f"pair {found['pair']}: {describe_pair(found['pair'], result.pairs[found['pair']])}", ""]
-    for loss in tables[1:]:
+        blocks.append(f"pair {found['pair']}: {describe_pair(found['pair'], result.pairs[found['pair']])}")
+    for loss in losses:
         caption = f"loss ln p/q of pair {found['pair']} at outputs named beforehand, with its interval"
-        lines += [f"{caption} (asymptotic, each by itself):", "", *loss.lines(), ""]
+        blocks += [f"{caption} (asymptotic, each by itself):", loss.lines()]
         if any(entry["loss"] is None for entry in loss.entries):
-            lines += ["-: no test output of D or of D′ tells of that output.", ""]
-    return "\n".join([*lines, *wrapped(notes(result, found))])
+            blocks.append("-: no test output of D or of D′ tells of that output.")
+    return text_of(*blocks, wrapped(notes(result, found)))
 
 
 def pure_tables(result: Result, found: dict[str, Any]) -> list[Table]:
@@ -175,7 +173,7 @@ def _largest(result: Result, found: dict[str, Any]) -> list[str]:
         upper = f"ε ≤ {at_most(found['upper'], '.5f')} if C holds and {NO_ATOMS}"
     lower = f"largest of all: {_FIVE(found['certified'])} ≤ ε (pair {found['pair']})"
     named = [f"pair {found['pair']}: {describe_pair(found['pair'], origin)}"] if "rows" in origin else []
-    return [f"{lower}, {upper} (pair {found['upper_pair']})", *named, ""]
+    return [f"{lower}, {upper} (pair {found['upper_pair']})", *named]
 
 
 def notes(result: Result, found: dict[str, Any]) -> list[str]:
@@ -294,8 +292,8 @@ def rows_table(result: Result) -> str:
         "of the pair with the largest limit of each row, which test outputs pick: at no stated confidence.",
         *grown_words(result),
     ]
-    head = [f"{result.name}: rows by pure ε{_inside(result)}", ""]
-    return "\n".join([*head, *Table("", columns, entries).lines_and_rest(_SHOWN, "rows"), *wrapped(words)])
+    lines = Table("", columns, entries).lines_and_rest(_SHOWN, "rows")
+    return text_of(f"{result.name}: rows by pure ε{_inside(result)}", lines, wrapped(words))
 
 
 def _rows(result: Result) -> list[dict[str, Any]]:
@@ -374,6 +372,5 @@ def _renyi_text(result: Result, entries: list[dict[str, Any]]) -> str:
         "published D̂: a point estimate, failed where a bin is empty; with these sizes within ±γ if C holds and "
         f"{NO_ATOMS}."
     )
-    head = [f"{result.name}: Rényi divergences from counts of bins (Gorla et al. 2023)", ""]
-    lines = Table("", columns, entries).lines()
-    return "\n".join([*head, *lines, "", *wrapped([*words, *changed_words(result)])])
+    head = f"{result.name}: Rényi divergences from counts of bins (Gorla et al. 2023)"
+    return text_of(head, Table("", columns, entries).lines(), wrapped([*words, *changed_words(result)]))

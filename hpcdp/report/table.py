@@ -24,6 +24,7 @@ from hpcdp.report.tables import (
     Table,
     general,
     lower_column,
+    text_of,
     to_csv,
     told,
     wrapped,
@@ -58,14 +59,12 @@ def table(result: Result) -> str:
     """The spectrum with its bounds, beside the claim; the most exposed pairs; and what each number rests on."""
     claim = claim_of(result)
     spectrum = spectrum_table(result, claim)
-    others = _others_bounds(spectrum.entries, len(result.pairs) > 1)
-    lines = [f"{result.name}: δ(ε), {over_words(result)}", "", *spectrum.lines(), *wrapped(others)]
-    if exposed := exposed_lines(result):
-        lines += ["", *exposed]
+    points = []
     if "eta" in result.arrays:
-        points = tradeoff_table(result.tradeoff())
-        lines += ["", "trade-off points (reject when q/p > η)", *points.lines(POINTS)]
-    return "\n".join([*lines, "", *wrapped(footnotes(result, claim))])
+        points = ["trade-off points (reject when q/p > η)", *tradeoff_table(result.tradeoff()).lines(POINTS)]
+    others = wrapped(_others_bounds(spectrum.entries, len(result.pairs) > 1))
+    head, exposed = f"{result.name}: δ(ε), {over_words(result)}", exposed_lines(result)
+    return text_of(head, spectrum.lines(), others, exposed, points, wrapped(footnotes(result, claim)))
 
 
 def spectrum_table(result: Result, claim: Claim | None) -> Table:
@@ -144,7 +143,7 @@ def _others_bounds(rows: Sequence[Entry], many: bool) -> list[str]:
         return []
     named = others[:_NAMED] + ([f"{len(others) - _NAMED} more in --format json"] if len(others) > _NAMED else [])
     what = "pair and direction are" if many else "direction is"
-    return ["", f"{what} of δ̂; the certified bound is of another: {'; '.join(named)}."]
+    return [f"{what} of δ̂; the certified bound is of another: {'; '.join(named)}."]
 
 
 def leading_points(result: Result) -> list[dict[str, Any]]:

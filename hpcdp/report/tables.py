@@ -123,9 +123,9 @@ class Table:
         return grid(rows + [[column.text(entry) for column in told] for entry in self.entries[:most]])
 
     def lines_and_rest(self, most: int, what: str, where: str = "all: --format csv") -> list[str]:
-        """The same, and how many more there are, with an empty line after each."""
+        """The same, and how many more there are."""
         rest = len(self.entries) - most
-        return [*self.lines(most), "", *([f"… and {rest:,} more {what}; {where}", ""] if rest > 0 else [])]
+        return [*self.lines(most), *(["", f"… and {rest:,} more {what}; {where}"] if rest > 0 else [])]
 
 
 @dataclass(frozen=True)
@@ -162,6 +162,11 @@ def grid(rows: list[list[str]]) -> list[str]:
         for row in rows
     ]
     return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
+
+
+def text_of(*blocks: str | Sequence[str]) -> str:
+    """Lines, or blocks of lines, with an empty line between them; what is empty is left out."""
+    return "\n\n".join(block if isinstance(block, str) else "\n".join(block) for block in blocks if block)
 
 
 def wrapped(paragraphs: Iterable[str], width: int = 120) -> list[str]:

@@ -15,7 +15,7 @@ from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.report.exposed import exposed_lines
 from hpcdp.report.pure import NO_ATOMS, assumed
-from hpcdp.report.tables import Column, Table, formed, general, lower_column, wrapped
+from hpcdp.report.tables import Column, Table, formed, general, lower_column, text_of, wrapped
 from hpcdp.report.words import base_words, changed_words, estimate, limit_words, pair_words, rests_on, warning_words
 from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.result import to_json as json_text
@@ -41,16 +41,17 @@ def to_json(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
 def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
     """Each verdict with the spectrum beside its claim; which claim fits best, if there are several; what it rests on."""
     result = verdicts[0].result
-    lines = []
+    blocks: list[str | list[str]] = []
     for verdict in verdicts:
-        lines += [f"{result.name}: {verdict.claim.text}: {verdict.verdict}", ""]
-        lines += [*_table(verdict).lines(), ""] if verdict.known.size else []
-        lines += [*wrapped(verdict_words(verdict)), ""]
+        blocks += [
+            f"{result.name}: {verdict.claim.text}: {verdict.verdict}",
+            _table(verdict).lines() if verdict.known.size else [],
+            wrapped(verdict_words(verdict)),
+        ]
     if ranking is not None:
-        lines += [*_ranking(ranking, verdicts[0].result.way.tests_words), ""]
-    exposed = exposed_lines(result)
-    lines += [*exposed, ""] if exposed else []
-    return "\n".join([*lines, *wrapped(notes(verdicts, ranking)), *_incomplete(verdicts)])
+        blocks.append(_ranking(ranking, result.way.tests_words))
+    blocks += [exposed_lines(result), [*wrapped(notes(verdicts, ranking)), *_incomplete(verdicts)]]
+    return text_of(*blocks)
 
 
 def verdict_words(verdict: Verdict) -> list[str]:

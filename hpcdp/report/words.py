@@ -41,9 +41,9 @@ def pair_words(result: Result, pair: int) -> str:
 
 
 def leading_words(result: Result, pairs: Sequence[int | None]) -> list[str]:
-    """Where pairs that a table names come from, and an empty line; nothing of a study with one pair."""
+    """Where pairs that a table names come from; nothing of a study with one pair."""
     named = dict.fromkeys(pair for pair in pairs if pair is not None)
-    return [*(pair_words(result, pair) for pair in named), ""] if len(result.pairs) > 1 and named else []
+    return [pair_words(result, pair) for pair in named] if len(result.pairs) > 1 else []
 
 
 def over_words(result: Result) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from hpcdp.testing.planned import Sizes
 FILE = "hpcdp-checks.json"
 AGAIN = "declare it: pytest --hpcdp-declare"
 
-_VERSION, _MOST_BYTES, _FEWEST_PLACES = 1, 16 << 20, 8
+_VERSION, _MOST_BYTES = 1, 16 << 20
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Declaration:
     """All checks by key, "node id#number of the call". false_alarm: the rate of the suite; places: shares that it is cut in."""
 
     false_alarm: float
-    places: int
-    checks: Mapping[str, Declared]
+    places: int = 8
+    checks: Mapping[str, Declared] = field(default_factory=dict)
 
     def level(self, weight: int) -> float:
         """The failure probability of a check of this weight."""
@@ -101,11 +101,6 @@ class Declaration:
         checks = {key: {**asdict(check), "digest": check.digest} for key, check in sorted(self.checks.items())}
         content = {"version": _VERSION, "false_alarm": self.false_alarm, "places": self.places, "checks": checks}
         path.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
-
-
-def empty(false_alarm: float) -> Declaration:
-    """No check."""
-    return Declaration(false_alarm, _FEWEST_PLACES, {})
 
 
 def read_declaration(path: Path) -> Declaration:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,12 +39,8 @@ _MOST_LINE = 256  # columns of a line, whose covariances are solved
 _MOST_VALUES, _FEWEST = 256, 8  # values that are told apart, each seen so often while learning
 
 
-class Draws(Protocol):
-    """Draws outputs of a side, 0 for D and 1 for D', of a stage."""
-
-    def __call__(self, side: int, stage: str, size: int, /) -> Outputs:
-        """`size` fresh outputs."""
-        ...
+Draws = Callable[[int, str, int], Outputs]
+"""Draws fresh outputs of a side, 0 for D and 1 for D', of a stage: so many."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,22 +39,6 @@ _AT_LEAST = re.compile(rf"\s*delta\(\s*(?:epsilon\s*=\s*)?{_NUMBER}\s*\)\s*>=\s*
 _SETS = 16  # probabilities of the set of a given δ among which the least favourable is looked for
 
 
-class Law(Protocol):
-    """Outputs on both sides, 0 for D and 1 for D'."""
-
-    def draw(self, side: int, size: int, rng: np.random.Generator) -> Outputs:
-        """`size` independent outputs, in any order."""
-        ...
-
-    def share(self, cell: Cell, side: int) -> float:
-        """Probability of a cell's set."""
-        ...
-
-    def delta(self, epsilon: float) -> float:
-        """The larger exact δ of both directions."""
-        ...
-
-
 @dataclass(frozen=True)
 class Noise:
     """A number with Laplace or normal noise: 0 on D, 1 on D'. scale: of the noise, above 0."""
@@ -64,12 +47,12 @@ class Noise:
     scale: float
 
     def draw(self, side: int, size: int, rng: np.random.Generator) -> Outputs:
-        """As `Law`."""
+        """`size` independent outputs of a side, 0 for D and 1 for D', in any order."""
         is_laplace = isinstance(self.curve, LaplaceShift)
         return rng.laplace(side, self.scale, size) if is_laplace else rng.normal(side, self.scale, size)
 
     def share(self, cell: Cell, side: int) -> float:
-        """As `Law`; cells are of the number itself."""
+        """Probability of a cell's set, which is of the number itself, on a side."""
         ends = (np.array(cell.intervals) - side) / self.scale
         return float(np.diff(self._below(ends), axis=1).sum())
 
@@ -80,7 +63,7 @@ class Noise:
         return np.where(z < 0.0, tail, 1.0 - tail)
 
     def delta(self, epsilon: float) -> float:
-        """As `Law`."""
+        """The larger exact δ of both directions."""
         return float(self.curve.spectrum(epsilon))
 
 
@@ -91,20 +74,24 @@ class Table:
     both: tuple[tuple[float, ...], tuple[float, ...]]
 
     def draw(self, side: int, size: int, rng: np.random.Generator) -> Outputs:
-        """As `Law`."""
+        """As of `Noise`."""
         law = np.array(self.both[side])
         return np.repeat(np.arange(law.size), rng.multinomial(size, law))
 
     def share(self, cell: Cell, side: int) -> float:
-        """As `Law`."""
+        """As of `Noise`."""
         law = np.array(self.both[side])
         return float(law[cell.holds(np.arange(law.size, dtype=np.float64))].sum())
 
     def delta(self, epsilon: float) -> float:
-        """As `Law`."""
+        """As of `Noise`."""
         p, q = np.array(self.both)
         c = math.exp(epsilon)
         return float(max(np.maximum(p - c * q, 0.0).sum(), np.maximum(q - c * p, 0.0).sum()))
+
+
+Law = Noise | Table
+"""Outputs on both sides."""
 
 
 def laws_of(catches: str) -> Sequence[Law]:

@@ -13,7 +13,7 @@ from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 from hpcdp.mechanisms.code_digest import digest_function
 from hpcdp.testing.checks import Check, PrivacyViolation, make, passed, percent, violated
-from hpcdp.testing.declaration import FILE, Declaration, Declared, empty, read_declaration
+from hpcdp.testing.declaration import FILE, Declaration, Declared, read_declaration
 from hpcdp.testing.power import LEAST_POWER, refuse_allowed
 from hpcdp.testing.script import write_script
 
@@ -29,13 +29,11 @@ class Suite:
         self._false_alarm = false_alarm
         self._seen: dict[str, tuple[Check, int]] = {}
         self._declares = declares
-        self._declaration = self._to_go_on() if declares else read_declaration(self._path)
+        if not declares or self._path.exists():
+            self._declaration = read_declaration(self._path)
+        if declares and (not self._path.exists() or self._declaration.false_alarm != false_alarm):
+            self._declaration = Declaration(false_alarm)
         self.said: list[str] = []
-
-    def _to_go_on(self) -> Declaration:
-        """What is declared already; nothing where it was for another rate."""
-        found = read_declaration(self._path) if self._path.exists() else empty(self._false_alarm)
-        return found if found.false_alarm == self._false_alarm else empty(self._false_alarm)
 
     def check(self, check: Check) -> str:
         """Make a check, or note it where checks are declared; a line about it.

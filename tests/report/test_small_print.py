@@ -19,7 +19,7 @@ from hpcdp import load_result
 from hpcdp.analytic import LaplaceShift
 from hpcdp.engine.driver import run
 from hpcdp.notions.curve import TradeOffCurve
-from hpcdp.report.html.sentence import sentence_of
+from hpcdp.report.html.contents import sentence_of
 from hpcdp.report.plots_methods import draw_audit
 from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.result import Result

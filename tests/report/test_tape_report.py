@@ -25,7 +25,7 @@ from studies import run as run_study
 from hpcdp.analytic import exact
 from hpcdp.importance.result import DRAWN, LEARNED, LEFT_OUT, UNLEARNED
 from hpcdp.report.colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
-from hpcdp.report.html.sentence import sentence_of
+from hpcdp.report.html.contents import sentence_of
 from hpcdp.report.levels import accuracy_view, levels_view, renyi_view, risk_view
 from hpcdp.report.plots import draw
 from hpcdp.report.printed import text
