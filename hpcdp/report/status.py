@@ -16,8 +16,8 @@ from hpcdp._base.rounding import duration
 from hpcdp.clusters import slurm
 from hpcdp.clusters.folder import JobFolder, driver_name, job_folder
 from hpcdp.errors import DamagedError, StoreError, StudyError
-from hpcdp.planning.index import Index, read_index
 from hpcdp.importance.plan import chosen_words
+from hpcdp.planning.index import Index, read_index
 from hpcdp.planning.ways import all_done, planned
 from hpcdp.store.again import resume_command
 from hpcdp.store.layout import Layout

@@ -10,10 +10,10 @@ import numpy as np
 from hpcdp._base.rounding import at_most, percent, share
 from hpcdp._base.terminal import plain
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.losses import foreign_code
 from hpcdp.importance.plan import how_to_ask
-from hpcdp.results.result import Result
 from hpcdp.importance.result import DRAWN, INFLATED, LEFT_OUT
+from hpcdp.losses import foreign_code
+from hpcdp.results.result import Result
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
 from hpcdp.study.pair_words import describe_pair

@@ -18,7 +18,7 @@ from hpcdp.notions.bounds import joint_lower, joint_rejects, standard_error
 from hpcdp.notions.dependence import ALARM, COLUMNS, dependence, merge_orders
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.resolution import Entries, largest_upper
-from hpcdp.notions.spectrum import by_direction, exceedances, lower_bounds, make_cells, told_pairs
+from hpcdp.notions.spectrum import by_direction, exceedances, make_cells, told_pairs
 from hpcdp.notions.tradeoff import make_tradeoff
 from hpcdp.planning.index import Index, Span, first_of
 from hpcdp.planning.targets import target_column
@@ -63,9 +63,6 @@ class Counted(Derived):
         p = dependence(np.concatenate(rows), np.concatenate(sizes))
         found = p.size * p.min(initial=1.0)
         return {"dependence": (("pair",), np.full(len(problem.pairs), found))} if 0.0 < found < ALARM else {}
-
-    def bounds(self, *arrays: Any) -> Floats:
-        return lower_bounds(*arrays)
 
     def careful_error(self, arrays: Arrays) -> Floats:
         exceed, test, delta = (arrays[name][1] for name in ("exceed", "test", "delta"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 from hpcdp.notions.bounds import binomial_lower, binomial_upper
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.resolution import Entries
-from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.notions.tradeoff import make_point_cells, make_risk_cells
 from hpcdp.planning.index import Index
 from hpcdp.results.cells import CELL, cells_of, maximum_of, points_of
@@ -31,9 +29,6 @@ class Literal(Derived):
     def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
         found = _literal(problem, index, epsilons)
         return found | _literal_tradeoff(problem, index) if problem.study.estimate.etas else found
-
-    def bounds(self, *arrays: Any) -> Floats:
-        return lower_bounds(*arrays)
 
     def careful_error(self, arrays: Arrays) -> Floats:
         errors, tests = (arrays[name][1] for name in self.counts)

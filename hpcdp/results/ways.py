@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.notions.resolution import Entries
+from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.planning.index import Index, read_index
 from hpcdp.store.layout import Layout
 from hpcdp.store.results import Arrays
@@ -85,9 +86,9 @@ class Derived(ABC):
     def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
         """Arrays by name; cells that lack counts hold NaN and −1."""
 
-    @abstractmethod
     def bounds(self, *arrays: Any) -> Floats:
         """Certified bounds of cells from flat arrays."""
+        return lower_bounds(*arrays)
 
     @abstractmethod
     def careful_error(self, arrays: Arrays) -> Floats:

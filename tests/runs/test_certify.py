@@ -186,7 +186,7 @@ def test_a_store_goes_on_with_other_epsilons(ran: Callable[[str], Path]) -> None
 def test_a_gap_at_another_epsilon_is_not_promised_to_be_separated(ran: Callable[[str], Path]) -> None:
     store = ran(f"{STUDY}certify = [1.0]\n".replace("epsilon=1)", "epsilon=0.98)"))
     claim = ("verify", store, "--claim", "laplace(epsilon=0.95)")
-    text = call(*claim).stdout
+    text = " ".join(call(*claim).stdout.split())
     assert "not separable" in text
     assert "That ε has no bound of its own (estimate.certify)" in text
     found = json.loads(call(*claim, "--format", "json").stdout)["separation"]
