@@ -104,10 +104,10 @@ def _view(result: Any, options: argparse.Namespace) -> Any:
         if options.format == "csv":
             raise StudyError("--accuracy: accepted with --format are table and json; given: csv")
         return accuracy_view(result, bootstrap(result))
-    from hpcdp.report import at_risk, printed, table
+    from hpcdp.report import printed, pure, table
     from hpcdp.report.tables import View
 
-    csv_text = table.csv_text if result.study.at_risk is None else at_risk.csv_text
+    csv_text = table.csv_text if result.study.at_risk is None else pure.risk_csv
     return View(result.to_dict, lambda: printed.text(result), lambda: csv_text(result))
 
 

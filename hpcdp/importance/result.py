@@ -26,8 +26,7 @@ from hpcdp.importance.bounds import (
 from hpcdp.importance.plan import Choice, Part, known_choice, parts_of, tested_pairs
 from hpcdp.notions.resolution import Entries
 from hpcdp.planning.index import Index, first_of
-from hpcdp.results.cells import CELL, maximum_of
-from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records, fewest
+from hpcdp.results.ways import CELL, Bools, Derived, Floats, Ints, Place, Records, fewest, maximum_of
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import Problem

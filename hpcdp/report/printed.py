@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcdp.report import at_risk, audit, pure, verdict
+from hpcdp.report import audit, pure, verdict
 from hpcdp.report.table import table
 from hpcdp.results.audit import Audit
 from hpcdp.results.result import Result
@@ -15,7 +15,7 @@ from hpcdp.results.verdict import Verdict
 def text(result: Result) -> str:
     """A result as `run` and `show` print it: the table of its cells, and of pure ε, where there are such; or of [at_risk]."""
     if result.study.at_risk is not None:
-        return at_risk.table(result)
+        return pure.risk_text(result)
     audits = ["\n".join(audit.stored_lines(result))] if result.has_looks else []
     if audits and audit.stand_alone(result.sequential_audits, result):
         return audits[0]

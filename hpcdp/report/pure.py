@@ -1,4 +1,4 @@
-"""Pure ε of a study with [pure] or of a histogram: what is certified, what is assumed, what is asymptotic."""
+"""Pure ε of a study with [pure] or of a histogram, and of a sampled sensitivity: what is certified, assumed, asymptotic."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.errors import StudyError
 from hpcdp.losses import validate_parameters
+from hpcdp.notions.at_risk import RHO
 from hpcdp.planning.histogram import describe_sizes, promised_sizes
 from hpcdp.report.exposed import EVERY_CELL, PAIRS
 from hpcdp.report.tables import (
@@ -16,7 +17,10 @@ from hpcdp.report.tables import (
     ASYMPTOTIC,
     CHOSEN,
     COUNT,
+    FINITE,
     GIVEN,
+    HEURISTIC,
+    REFUTED,
     Column,
     Entry,
     Table,
@@ -25,10 +29,11 @@ from hpcdp.report.tables import (
     general,
     lower_column,
     text_of,
+    thousands,
     to_csv,
     wrapped,
 )
-from hpcdp.report.words import changed_words, grown_words, origin_names, origin_of, trust_words
+from hpcdp.report.words import FOR_MORE, changed_words, grown_words, origin_names, origin_of, trust_words
 from hpcdp.results.histogram import renyi_entries
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
@@ -374,3 +379,60 @@ def _renyi_text(result: Result, entries: list[dict[str, Any]]) -> str:
     )
     head = f"{result.name}: Rényi divergences from counts of bins (Gorla et al. 2023)"
     return text_of(head, Table("", columns, entries).lines(), wrapped([*words, *changed_words(result)]))
+
+
+def risk_text(result: Result) -> str:
+    """Of each cover the sensitivity and the ε, the share of losses within it, and the published figures beside them."""
+    section = result.study.at_risk
+    assert section is not None
+    head = f"{result.name}: ε of a sampled sensitivity, {section.pairs:,} pairs of {section.rows:,} rows, Laplace noise of scale "
+    head = f"{head}{section.scale:g}{'' if result.complete else '  (INCOMPLETE)'}"
+    if not result.risk:
+        return text_of(head, f"pairs are missing; go on with: {resume_command(result.store)}")
+    return text_of(head, risk_table(result).lines(), wrapped(risk_notes(result)))
+
+
+def risk_table(result: Result) -> Table:
+    """What may be promised of each cover, and what the paper says."""
+    five = formed(".5f", at_least)
+    columns = [
+        Column("cover", "cover"),
+        Column("rank", "rank", COUNT, thousands),
+        Column("sensitivity", "Δ", FINITE, formed(".6g", at_most)),
+        Column("epsilon", "ε", FINITE, formed(".5g", at_most), nothing="inf"),
+        lower_column("within.certified", "P[|L| ≤ ε] ≥", five, name="P[|L| <= ε] ≥"),
+        Column("within.hits", "hits", COUNT, thousands),
+        Column("within.lower", "CP ≥", HEURISTIC, five),
+        Column("published", f"Theorem 5 at ρ = {RHO:g}", REFUTED, formed(".4f"), name="Theorem 5"),
+        Column("within.published", f"Theorem 6 at ρ = {RHO:g}", REFUTED, formed(".4f"), name="Theorem 6"),
+    ]
+    return Table("ε of a sampled sensitivity", columns, result.risk)
+
+
+def risk_notes(result: Result) -> list[str]:
+    """What each figure rests on; paragraphs."""
+    section, sure = result.study.at_risk, percent(result.confidence)
+    assert section is not None
+    drawn = (
+        "the file, whose rows were drawn with replacement" if section.population.file is not None else "its callable"
+    )
+    return [
+        f"Δ, ε = Δ/scale: with confidence {sure} at least the share `cover` of pairs has a sensitivity of at most Δ, so that no "
+        "loss of theirs is above ε, whatever the noise; finite-sample, each cover by itself. Pairs beyond Δ have no limit. "
+        f"It is of pairs drawn independently from {drawn}.",
+        f"P[|L| <= ε] ≥: over pairs and noise, of one draw of noise a pair; finite-sample with confidence {sure}, also as ε was "
+        "taken from these pairs. CP: the Clopper–Pearson limit of the same hits, as if ε had been named before.",
+        f"Theorem 5, Theorem 6: γ̂₂ and γ̂₃ of Dandekar et al. as published, at ρ = {RHO:g}, γ̂₃ with ηε₀ = "
+        f"{result.risk[0]['within']['epsilon0']:.5g} (largest Δ/scale). Both are refuted: γ̂₂ forgets ρ, γ̂₃ takes noise of its "
+        "own for each database. Promise nothing by them.",
+        FOR_MORE,
+        *changed_words(result),
+    ]
+
+
+def risk_csv(result: Result) -> str:
+    """One line a cover."""
+    fields = ["cover", "rank", "sensitivity", "epsilon", "published"]
+    within = ("hits", "pairs", "lower", "certified", "published", "epsilon0")
+    rows = [entry | {f"within_{name}": entry["within"][name] for name in within} for entry in result.risk]
+    return to_csv([*fields, *(f"within_{name}" for name in within)], rows)

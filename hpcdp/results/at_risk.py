@@ -12,9 +12,8 @@ from hpcdp.notions.at_risk import MOST_K, both_as_published, certified_within, c
 from hpcdp.notions.bounds import binomial_lower
 from hpcdp.planning.at_risk import is_done
 from hpcdp.planning.index import Index
-from hpcdp.results.cells import no_cells
 from hpcdp.results.counted import Counted
-from hpcdp.results.ways import Floats, Run
+from hpcdp.results.ways import Floats, Run, no_cells
 from hpcdp.store.results import Arrays
 from hpcdp.store.samples import read_blocks
 from hpcdp.study.at_risk import AtRisk

@@ -140,7 +140,7 @@ def audit(result: Result, claim: Claim | str, orientation: Orientation = "both",
 
     Raises:
         StudyError: the result is incomplete, its samples taught and tested, it has no η, comes from other counts than those
-            of one L̂, or was derived before there were audits; or the text is no claim.
+            of one L̂; or the text is no claim.
     """
     refuse_unknown(orientation, limits)
     claim = as_claim(claim)
@@ -153,10 +153,6 @@ def audit(result: Result, claim: Claim | str, orientation: Orientation = "both",
     if result.way.draws_apart:
         raise StudyError(
             f"estimate.loss: {result.study.estimate.default_loss} was given; accepted by audit: every other loss"
-        )
-    if "training_rejected" not in result.arrays:
-        raise StudyError(
-            f"{result.store}: its results are of an earlier hpcdp; remove records/results.json there, which is made again"
         )
     if not result.complete:
         raise StudyError(f"{result.store} is not complete yet; go on with: {resume_command(result.store)}")

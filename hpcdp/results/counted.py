@@ -22,9 +22,20 @@ from hpcdp.notions.spectrum import by_direction, exceedances, make_cells, told_p
 from hpcdp.notions.tradeoff import make_tradeoff
 from hpcdp.planning.index import Index, Span, first_of
 from hpcdp.planning.targets import target_column
-from hpcdp.results.cells import counted_cells, maximum_of, points_of
 from hpcdp.results.renyi import pairs_of_one_loss, variational_arrays
-from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records, Run, fewest
+from hpcdp.results.ways import (
+    Bools,
+    Derived,
+    Floats,
+    Ints,
+    Place,
+    Records,
+    Run,
+    counted_cells,
+    fewest,
+    maximum_of,
+    points_of,
+)
 from hpcdp.store.results import Arrays
 
 if TYPE_CHECKING:

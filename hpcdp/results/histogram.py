@@ -24,9 +24,8 @@ from hpcdp.notions.levels import share_level
 from hpcdp.notions.spectrum import make_cells
 from hpcdp.planning.histogram import counts_of, decide, promised_sizes, sized, training_bins
 from hpcdp.planning.index import Index
-from hpcdp.results.cells import counted_cells, maximum_of, no_cells
 from hpcdp.results.counted import Counted
-from hpcdp.results.ways import Floats, Ints, Place, Records, Run
+from hpcdp.results.ways import Floats, Ints, Place, Records, Run, counted_cells, maximum_of, no_cells
 from hpcdp.store.results import Arrays
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem

@@ -12,8 +12,20 @@ from hpcdp.notions.levels import share_level
 from hpcdp.notions.resolution import Entries
 from hpcdp.notions.tradeoff import make_point_cells, make_risk_cells
 from hpcdp.planning.index import Index
-from hpcdp.results.cells import CELL, cells_of, maximum_of, points_of
-from hpcdp.results.ways import Bools, Derived, Floats, Ints, Place, Records, Run, fewest
+from hpcdp.results.ways import (
+    CELL,
+    Bools,
+    Derived,
+    Floats,
+    Ints,
+    Place,
+    Records,
+    Run,
+    cells_of,
+    fewest,
+    maximum_of,
+    points_of,
+)
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import Problem

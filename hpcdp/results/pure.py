@@ -13,9 +13,8 @@ from hpcdp.notions.levels import share_level
 from hpcdp.notions.pure import LossAt, pure_lower
 from hpcdp.planning.index import Index, Span, first_of
 from hpcdp.planning.pure import Choice, known_choice, spans_of, tested_pairs
-from hpcdp.results.cells import no_cells
 from hpcdp.results.counted import Counted
-from hpcdp.results.ways import Floats, Ints, Run
+from hpcdp.results.ways import Floats, Ints, Run, no_cells
 from hpcdp.store.results import Arrays
 from hpcdp.study.problem import Problem
 

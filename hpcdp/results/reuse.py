@@ -15,9 +15,8 @@ from hpcdp.notions.resolution import Entries, largest_upper
 from hpcdp.notions.reused import block_bounds, make_reused_cells
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.planning.index import Index
-from hpcdp.results.cells import CELL, counted_cells, maximum_of
 from hpcdp.results.counted import Counted, estimates_of, threshold_of
-from hpcdp.results.ways import Bools, Floats, Ints, Place, Records, Run, fewest
+from hpcdp.results.ways import CELL, Bools, Floats, Ints, Place, Records, Run, counted_cells, fewest, maximum_of
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import Problem

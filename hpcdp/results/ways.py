@@ -1,4 +1,4 @@
-"""What results ask a way of estimating."""
+"""What results ask a method of estimating, and the arrays that methods have in common."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.notions.resolution import Entries
-from hpcdp.notions.spectrum import lower_bounds
+from hpcdp.notions.spectrum import Cells, lower_bounds, maximum
+from hpcdp.notions.tradeoff import TradeOff
 from hpcdp.planning.index import Index, read_index
 from hpcdp.store.layout import Layout
 from hpcdp.store.results import Arrays
@@ -37,6 +38,11 @@ Run = Callable[..., Floats]
 """What computes certified bounds of cells from flat arrays: `Derived.bounds`, or the same elsewhere."""
 
 _MOST = 2**50  # beyond this many nobody can draw; counts stay exact in float64
+
+CELL = ("pair", "direction", "epsilon")
+"""Dimensions of arrays by cell."""
+
+_SPECTRUM = ("delta", "pair", "direction", "lower", "lower_pair", "lower_direction", "upper")
 
 
 def fewest(passes: Callable[[int], bool], now: int) -> int | None:
@@ -166,3 +172,41 @@ def derived(way: Way) -> Derived:
     """The part of a way."""
     found: Derived = import_module(way.results).DERIVED
     return found
+
+
+def cells_of(cells: Any) -> Arrays:
+    """What every way tells of a cell."""
+    return {name: (CELL, getattr(cells, name)) for name in ("delta", "standard_error", "lower", "upper")}
+
+
+def counted_cells(cells: Cells, level: NDArray[np.float64], ranked: NDArray[np.float64]) -> Arrays:
+    """Cells with the counts they rest on, their share of the failure probability, and what ranked them for it."""
+    counts: Arrays = {name: ((*CELL, "side"), getattr(cells, name)) for name in ("exceed", "test")}
+    return cells_of(cells) | counts | {"level": (CELL, level), "training_delta": (CELL, ranked)}
+
+
+def maximum_of(cells: Any, resolved: NDArray[np.bool_] | None = None) -> Arrays:
+    """The largest over pairs and directions at each ε."""
+    best = maximum(cells, resolved)
+    return {f"spectrum_{name}": (("epsilon",), getattr(best, name)) for name in _SPECTRUM}
+
+
+def no_cells(pairs: int) -> Arrays:
+    """Arrays of no ε."""
+    empty = np.empty((pairs, 2, 0))
+    cells: Arrays = dict.fromkeys(
+        ("delta", "standard_error", "lower", "upper", "level", "training_delta"), (CELL, empty)
+    )
+    counts: Arrays = {name: ((*CELL, "side"), np.empty((*empty.shape, 2), np.int64)) for name in ("exceed", "test")}
+    return cells | counts | {
+        f"spectrum_{name}": (("epsilon",), np.empty(0, np.int64 if "pair" in name or "direction" in name else np.float64))
+        for name in _SPECTRUM
+    }  # fmt: skip
+
+
+def points_of(problem: Problem, rejected: NDArray[np.int64], points: TradeOff) -> Arrays:
+    """Trade-off points, and the counts they rest on."""
+    etas = np.asarray(problem.study.estimate.etas)
+    names = ("alpha", "beta", "radius", "alpha_upper", "beta_upper")
+    found: Arrays = {name: (("pair", "eta"), getattr(points, name)) for name in names}
+    return found | {"eta": (("eta",), etas), "rejected": (("pair", "eta", "side"), rejected)}

@@ -20,8 +20,8 @@ from hpcdp.notions.spectrum import exceedances, make_cells
 from hpcdp.planning.counted import draws_and_calls, worst_errors  # noqa: F401  # a part of this way
 from hpcdp.planning.index import first_of
 from hpcdp.planning.task import Amounts, Progress, Task, Work
-from hpcdp.results.cells import counted_cells, maximum_of
 from hpcdp.results.counted import Counted, estimates_of, threshold_of
+from hpcdp.results.ways import counted_cells, maximum_of
 from hpcdp.study.problem import describe_pairs
 from hpcdp.study.ways import WAYS, Way
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.errors import StudyError
-from hpcdp.report import at_risk, pure, table
 from hpcdp.report import audit as audits
+from hpcdp.report import pure, table
 from hpcdp.report import verdict as verdicts
 from hpcdp.report.exposed import contents_table, exposed_lines, exposed_table, find_exposure
 from hpcdp.report.html import pictures
@@ -165,7 +165,7 @@ def _sections(result: Result, claim: Claim | None, audited: Audit | None, key: s
     if result.study.at_risk is not None:
         if result.risk:
             picture = pictures.risk_picture(result, key)
-            yield Section("risk", "Privacy at risk", [], [picture], [at_risk.risk_table(result)])
+            yield Section("risk", "Privacy at risk", [], [picture], [pure.risk_table(result)])
         return
     if result.study.counts_levels:
         own = pictures.spectrum_pictures(result, claim, key)
@@ -211,7 +211,7 @@ def _exposed(result: Result, show_rows: bool) -> Iterable[Section]:
 def _notes(result: Result, claim: Claim | None, judged: Verdict | None, audited: Audit | None) -> Iterable[str]:
     """What every number of the page rests on."""
     if result.study.at_risk is not None:
-        yield from at_risk.notes(result) if result.risk else ()
+        yield from pure.risk_notes(result) if result.risk else ()
         return
     if result.study.counts_levels:
         yield from table.footnotes(result, claim)

@@ -20,8 +20,8 @@ from hpcdp._base.files import replaced
 from hpcdp._base.rounding import at_most, percent, share
 from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
-from hpcdp.report import at_risk, pure
 from hpcdp.report import audit as audits
+from hpcdp.report import pure
 from hpcdp.report.html.colours import DARK, LIGHT, drawn_colours, seen_in
 from hpcdp.report.html.contents import Report, describe, judge, sentence_of
 from hpcdp.report.html.pictures import Picture, audit_picture, curve_picture, small_picture
@@ -171,7 +171,7 @@ def _of_spectrum(spectrum: Spectrum) -> str:
 
 def _of(result: Result, claim: Any, judged: Verdict | None, name: str) -> str:
     if result.study.at_risk is not None:
-        tables = [at_risk.risk_table(result)] if result.risk else []
+        tables = [pure.risk_table(result)] if result.risk else []
     elif result.study.counts_levels:
         tables = [spectrum_table(result, claim)]
     elif result.pure is not None:

@@ -166,15 +166,12 @@ def test_results_that_cannot_be_audited():
     good = some_counts()
     literal = changed(good)
     literal.__dict__["way"] = derived(WAYS["literal"])
-    older = changed(good)
-    del older.arrays["training_rejected"]
     none = changed(good)
     del none.arrays["eta"]
     incomplete = changed(good)
     object.__setattr__(incomplete, "complete", False)
     for result, words in (
         (literal, "accepted by audit: every other loss"),
-        (older, "an earlier hpcdp"),
         (none, "etas: none"),
         (incomplete, "hpcdp resume nowhere.zarr"),
     ):
