@@ -178,13 +178,8 @@ def _bets(
     beyond = [has for _, has in cutoffs]
     own = sum(float(split_level(levels[j]).leftover) for j, has in zip(columns, beyond, strict=True) if has)
     plain, needed = leftover_for(direction, aims, beyond, columns, max(1e-300, own), most)
-    bets = Bets(
-        tuple(columns),
-        tuple(rate for rate, _ in rates),
-        tuple(kappa for _, kappa in rates),
-        tuple(m for m, _ in cutoffs),
-        tuple(beyond),
-    )
+    lambdas, kappas = (tuple(rate[k] for rate in rates) for k in (0, 1))
+    bets = Bets(tuple(columns), lambdas, kappas, tuple(m for m, _ in cutoffs), tuple(beyond))
     return bets, -(-plain // chunk) * chunk, needed if math.isfinite(needed) else -1.0
 
 

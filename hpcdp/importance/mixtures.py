@@ -150,12 +150,9 @@ def _chains(
 
     splits: modes are told apart.
     """
-    some = (
-        np.unique(np.linspace(0, epsilons.size - 1, _MOST_EDGES).astype(np.int64))
-        if epsilons.size
-        else np.zeros(0, np.int64)
-    )
-    levels = epsilons[some].tolist()
+    levels = list[float]()
+    if epsilons.size:
+        levels = epsilons[np.unique(np.linspace(0, epsilons.size - 1, _MOST_EDGES).astype(np.int64))].tolist()
     rung = _RUNG
     if levels and can_chain(pool.tapes[0]) and _values_in(score, weights, levels[0]) <= _MOST_VALUES:
         # few values: a chain for each, nearly, whose probability is then told by its draws alone; also beyond the last set
@@ -177,9 +174,8 @@ def _chains(
     for at, epsilon in enumerate(edges):
         near = pool.elite((classes >= at) & (classes <= at + 2), weights, _MOST_NEAR)
         sides = Near(near, np.sign(pool.of(near, classes) - at - 1))
-        found += [
-            one for _, one in fit(pool.elite(score > epsilon, weights), near=sides, splits=splits) if is_chain(one)
-        ]
+        fitted = fit(pool.elite(score > epsilon, weights), near=sides, splits=splits)
+        found += [one for _, one in fitted if is_chain(one)]
     return found
 
 

@@ -122,8 +122,8 @@ def _wild(tape: Tape, strength: float) -> Proposal:
         length = min(_MOST_WILD, places)
         rows = [np.tile(PLAIN[kind], (length, 1))]
         rows += [np.tile(_tilted(kind, way, strength, rng), (length, 1)) for way in range(4)]
-        for ways in rng.integers(0, 4, (3, length)) if length else ():
-            rows.append(np.stack([_tilted(kind, int(way), strength, rng) for way in ways]))
+        for _ in range(3 if length else 0):
+            rows.append(np.stack([_tilted(kind, int(way), strength, rng) for way in rng.integers(0, 4, length)]))
         tables[kind] = np.stack(rows) if length else np.zeros((8, 0, PLAIN[kind].size))
     return Proposal(np.full(8, 1.0 / 8.0), tables)
 
