@@ -2,19 +2,28 @@
 
 zarr does what metadata says. It looks codecs up by name, of which some run code that the array holds, and it prefers no
 format. So metadata are read and checked here, and zarr gets what passed the check, not the file.
+
+zarr takes 0.3 s to load, so this is imported only where arrays of others are read. At the end of a process zarr 3 waits 0.2 s for
+its thread and then closes its event loop, which fails with a traceback if the thread still runs, as it may on a busy machine. So
+its end is waited for here, before zarr's own exit function runs.
 """
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import zarr
 from numpy.typing import NDArray
+from zarr.core import sync
+from zarr.storage import LocalStore, StorePath
 
 from hpcdp._base.files import read_metadata
 
+_PATIENCE = 30.0  # seconds
 _CODECS = ("blosc", "bytes", "crc32c", "gzip", "sharding_indexed", "transpose", "vlen-bytes", "vlen-utf8", "zstd")
 _OLD_CODECS = ("blosc", "bz2", "gzip", "lz4", "lzma", "vlen-bytes", "vlen-utf8", "zlib", "zstd")
 _NUMBERS = (
@@ -44,10 +53,6 @@ def read_foreign(path: Path) -> NDArray[Any]:
     else:
         _refuse_others("data_type", [_name(found["data_type"])], _TYPES)
         _refuse_others("codec", _names(found["codecs"]), _CODECS)
-    from zarr.storage import LocalStore, StorePath
-
-    from hpcdp._base._zarr import zarr
-
     return np.asarray(zarr.Array.from_dict(StorePath(LocalStore(path, read_only=True)), found)[...])
 
 
@@ -75,3 +80,13 @@ def _refuse_others(what: str, names: Sequence[Any], accepted: Sequence[str]) -> 
     for name in names:
         if name not in accepted:
             raise ValueError(f"{what}: {str(name)[:100]!r}; accepted: {', '.join(accepted)}")
+
+
+def _wait_for_thread() -> None:
+    loop, thread = sync.loop[0], sync.iothread[0]
+    if loop is not None and thread is not None and thread.is_alive():
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_PATIENCE)
+
+
+atexit.register(_wait_for_thread)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.raised import Blamed, readable
-from hpcdp.errors import MechanismError, StudyError
+from hpcdp.errors import MechanismError
 
 SENSITIVITY, LOSS, NUMBERS = 0, 1, 2
 """Columns of an output: S, L of one draw of noise, and how many numbers the query returns."""
@@ -138,27 +137,3 @@ def _given(source: Callable[..., Any], size: int, rng: Any, parameters: Mapping[
 
 _EXACT = 2**53  # up to which all integers are floats
 _ALONE = _given(lambda size, _: np.empty(size), 1, None, {})[1]  # Python's version decides
-
-
-def bind_query(function: Callable[..., Any], path: str) -> Callable[[NDArray[Any]], Any]:
-    """The function, if it can be called with one database."""
-    return _bound(function, (None,), {}, "at_risk.query", path, "query(database)")
-
-
-def bind_population(function: Callable[..., Any], parameters: Mapping[str, Any], path: str) -> Callable[..., Any]:
-    """The function, if it can be called with a size, a random generator and its parameters."""
-    return _bound(function, (1, None), parameters, "at_risk.population.call", path, "call(size, rng, **parameters)")
-
-
-def _bound(
-    function: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any], key: str, path: str, accepted: str
-) -> Callable[..., Any]:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # of what is not written in Python
-        return function
-    try:
-        signature.bind(*given, **named)
-    except TypeError as error:
-        raise StudyError(f"{key}: {path} takes {signature}; accepted: {accepted} ({error})") from None
-    return function

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import inspect
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +19,7 @@ from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_bytes
 from hpcdp.mechanisms.outputs import Outputs, canonicalise
 from hpcdp.mechanisms.stored import StoredSamples, refuse_missing_or_shared
-from hpcdp.mechanisms.user_code import import_callable
+from hpcdp.mechanisms.user_code import import_callable, refuse_call
 
 _ACCEPTED = ("files", "score", "parameters")
 _END_BYTES = 1 << 16  # of the start and of the end of a file, for its digest: models may be large
@@ -127,24 +126,11 @@ def load_scores(parameters: Mapping[str, Any], folder: Path) -> ScoredModels:
         every, [folder / name for name in every], "a file of its own for each model, for the scores of two models"
     )
     score = import_callable(call, folder, f"{where}.score")
-    _refuse_arguments(score, own, f"{where}.parameters", call)
+    refuse_call(score, f"{where}.score", call, "score(path, **parameters)", Path(), **own)
     places = tuple(Path(entry if isinstance(entry, str) else f"files[{i}]") for i, entry in enumerate(files))
     return ScoredModels(
         places, models=tuple(tuple(folder / n for n in some) for some in names), score=score, parameters=own
     )
-
-
-def _refuse_arguments(score: Callable[..., Any], own: Mapping[str, Any], where: str, call: str) -> None:
-    """StudyError when a score cannot be called with a path and these keyword arguments, as far as its signature tells."""
-    try:
-        signature = inspect.signature(score)
-    except (TypeError, ValueError):  # some that are compiled have none
-        return
-    try:
-        signature.bind(Path(), **own)
-    except TypeError as error:
-        given = "".join(f", {name}=…" for name in own)
-        raise StudyError(f"{where}: {error}; called as {call}(path{given})") from None
 
 
 def _names(entry: Any, number: int, folder: Path) -> list[str]:

@@ -16,7 +16,6 @@ from hpcdp._base.integers import ACCEPTED, lost_integer
 from hpcdp._check import without_contents
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_bytes, stream
-from hpcdp.mechanisms._foreign_arrays import read_foreign
 
 _READ_SECONDS = 2e-8  # one output
 
@@ -147,6 +146,8 @@ def read_outputs(path: Path) -> NDArray[Any]:
         if suffix == ".parquet":
             return _read_parquet(path)
         if (path / "zarr.json").is_file() or (path / ".zarray").is_file():
+            from hpcdp.mechanisms._foreign_arrays import read_foreign
+
             return read_foreign(path)
     except StudyError:
         raise

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import runpy
 import sys
 from collections.abc import Callable
@@ -61,6 +62,21 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
     if not callable(found):
         raise StudyError(f"{where}: a callable; given: {path!r}, a {type(found).__name__}")
     return found
+
+
+def refuse_call(function: Callable[..., Any], key: str, path: str, accepted: str, *given: Any, **named: Any) -> None:
+    """StudyError where a function cannot be called with such arguments, as far as its signature tells.
+
+    key, path: that name it. accepted: how it is called, in words.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of what is not written in Python
+        return
+    try:
+        signature.bind(*given, **named)
+    except TypeError as error:
+        raise StudyError(f"{key}: {path} takes {signature}; accepted: {accepted} ({error})") from None
 
 
 def _module_meant(error: BaseException, module_name: str, folder: Path) -> str:

@@ -23,7 +23,7 @@ from hpcdp.planning.index import Index, first_of
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.study.decisions import commit_sizes, known_sizes
 from hpcdp.study.estimate import Target
-from hpcdp.study.pair_words import describe_pair
+from hpcdp.study.pairs import describe_pair
 from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import MANY, Sizes
 

@@ -37,7 +37,7 @@ from hpcdp.report.words import FOR_MORE, changed_words, grown_words, origin_name
 from hpcdp.results.histogram import renyi_entries
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
-from hpcdp.study.pair_words import describe_pair
+from hpcdp.study.pairs import describe_pair
 
 NO_ATOMS = "no single value has a probability of its own (clamping makes such)"
 

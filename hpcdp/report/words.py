@@ -16,7 +16,7 @@ from hpcdp.losses import foreign_code
 from hpcdp.results.result import Result
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
-from hpcdp.study.pair_words import describe_pair
+from hpcdp.study.pairs import describe_pair
 
 if TYPE_CHECKING:
     from hpcdp.study.claims import Claim

@@ -34,7 +34,7 @@ from hpcdp.store.records import foreign, record_names
 from hpcdp.store.results import Arrays
 from hpcdp.store.root import open_latest
 from hpcdp.study.file import Study
-from hpcdp.study.pair_words import LEFT_OUT
+from hpcdp.study.pairs import LEFT_OUT
 from hpcdp.study.reuse import FOLDS
 from hpcdp.study.stored import changed_code, changed_words, history, stored_study
 from hpcdp.study.versions import read_problem

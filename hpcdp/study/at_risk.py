@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from hpcdp.errors import StudyError
-from hpcdp.mechanisms.pair_draws import PairDraws, bind_population, bind_query
-from hpcdp.mechanisms.user_code import import_callable, source_digest
+from hpcdp.mechanisms.pair_draws import PairDraws
+from hpcdp.mechanisms.user_code import import_callable, refuse_call, source_digest
 from hpcdp.notions.at_risk import order_statistic
 from hpcdp.study.section import WHOLE, Key, Section, one_of_types, refuse_all_but_one
 
@@ -101,11 +101,14 @@ def sections_of(given: Any) -> dict[str, Any]:
 
 def bind_pairs(section: AtRisk, folder: Any) -> tuple[PairDraws, str]:
     """What draws the pairs, and the digest of the query's source; StudyError names what cannot be called."""
-    query = bind_query(import_callable(section.query, folder, "at_risk.query"), section.query)
+    query = import_callable(section.query, folder, "at_risk.query")
+    refuse_call(query, "at_risk.query", section.query, "query(database)", None)
     source: Callable[..., Any] | None = None
     path, parameters = section.population.call, section.population.parameters
     if path is not None:
-        source = bind_population(import_callable(path, folder, "at_risk.population.call"), parameters, path)
+        key = "at_risk.population.call"
+        source = import_callable(path, folder, key)
+        refuse_call(source, key, path, "call(size, rng, **parameters)", 1, None, **parameters)
     found = PairDraws(query, source, parameters, section.rows, section.scale)
     return found, source_digest(section.query, folder)
 

@@ -24,7 +24,7 @@ from hpcdp.keys import canonical_json, digest_bytes
 from hpcdp.mechanisms._callable import CallableMechanism
 from hpcdp.mechanisms._program import ProgramMechanism
 from hpcdp.mechanisms.pair_draws import PairDraws
-from hpcdp.mechanisms.user_code import import_callable, source_digest
+from hpcdp.mechanisms.user_code import import_callable, refuse_call, source_digest
 from hpcdp.study.file import Study
 from hpcdp.study.pairs import Distributional
 
@@ -189,15 +189,7 @@ def _load(number: int, section: Distributional, folder: Path) -> Distribution:
     for reserved in ("size", "rng"):
         if reserved in section.parameters:
             raise StudyError(f"{where}.parameters.{reserved}: hpcdp passes this argument itself; leave it out")
-    try:
-        inspect.signature(function).bind(1, None, **section.parameters)
-    except TypeError as error:
-        raise StudyError(
-            f"{where}: {section.call} must accept fn(size, rng, **parameters): {error}; "
-            f"given parameters: {', '.join(section.parameters) or 'none'}"
-        ) from None
-    except ValueError:  # a compiled callable need not tell its signature
-        pass
+    refuse_call(function, f"{where}.call", section.call, "fn(size, rng, **parameters)", 1, None, **section.parameters)
     shape = _shape_of(function, section, where)
     _check_rows(section, shape, where)
     outputs, source = _outputs_of(function, where), source_digest(section.call, folder)

@@ -19,7 +19,7 @@ from hpcdp.study.databases import Database, Input, Pair, enumerate_pairs
 from hpcdp.study.declared import Declared
 from hpcdp.study.distributions import Conditional, Distribution
 from hpcdp.study.file import Study
-from hpcdp.study.pair_words import describe_pair, describe_side
+from hpcdp.study.pairs import describe_pair, describe_side
 from hpcdp.study.reuse import FOLDS, first_block
 from hpcdp.study.sampler import Sampler
 from hpcdp.study.sizes import Sizes, first_sizes

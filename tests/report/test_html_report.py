@@ -38,7 +38,7 @@ from hpcdp.results.result import Result
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
-from hpcdp.study.pair_words import LEFT_OUT
+from hpcdp.study.pairs import LEFT_OUT
 
 Stores = Callable[[str], Path]
 Pages = Callable[[str], Page]

@@ -23,7 +23,7 @@ from hpcdp.results.result import Result
 from hpcdp.store.records import foreign, read_records
 from hpcdp.store.root import open_latest
 from hpcdp.study.claims import factors_of
-from hpcdp.study.pair_words import LEFT_OUT
+from hpcdp.study.pairs import LEFT_OUT
 from hpcdp.study.stored import read_study_record
 
 _LISTS: dict[str, list[Any]] = {  # so that what is left is a study still

@@ -29,12 +29,11 @@ LATE = {
     "shtab": "scripts of completion alone need it",
     "sklearn": "learned losses alone need it; 1 s",
     "xarray": "arrays with names that are asked for alone need it; .4 s",
-    "zarr": "arrays that others wrote alone need it; .2 s",
     # modules and folders of hpcdp, whatever they import
     "hpcdp": "`import hpcdp` costs nothing, and each public name loads its own part",
     "hpcdp.__main__": "what cannot run hpcdp is told so before anything is loaded",
     "hpcdp.cli.*": "each command loads its own parts",
-    "hpcdp.mechanisms._foreign_arrays": "zarr",
+    "hpcdp.mechanisms.stored": "zarr, for arrays that others wrote alone; .2 s",
     "hpcdp.notions._draw": "matplotlib",
     "hpcdp.clusters": "a run that is local loads no dask",
     "hpcdp.engine.executors": "a run that is local loads no dask",
