@@ -81,10 +81,9 @@ def vector(database: NDArray[Any]) -> Array:
 
 def _flat(databases: NDArray[Any], many: bool) -> Array:
     """The vector of one database, or those of many: (size,) for one number each, else (size, d)."""
-    values = vector(databases)
     if not many:
-        return values
-    rows = values.reshape(len(databases), -1)
+        return vector(databases)
+    rows = vector(databases).reshape(len(databases), -1)
     return rows[:, 0] if rows.shape[1] == 1 else rows
 
 
@@ -95,7 +94,7 @@ def _adds(rng: np.random.Generator) -> bool:
 
 def draw_laplace(centre: Array | float, scale: float, size: int, rng: np.random.Generator) -> Array:
     """Draw `size` outputs `centre` + Laplace noise of `scale`: (size,) for one number, else (size, d)."""
-    centres = np.atleast_1d(np.asarray(centre, dtype=np.float64))
+    centres = np.asarray(centre, np.float64).reshape(-1)
     if centres.size == 1 and _adds(rng):
         return rng.laplace(centres.item(), scale, size)
     out = rng.laplace(0.0, scale, size=size if centres.size == 1 else (size, centres.size))
@@ -105,7 +104,7 @@ def draw_laplace(centre: Array | float, scale: float, size: int, rng: np.random.
 
 def draw_gaussian(centre: Array | float, sigma: float, size: int, rng: np.random.Generator) -> Array:
     """Draw `size` outputs `centre` + normal noise of `sigma`: (size,) for one number, else (size, d)."""
-    centres = np.atleast_1d(np.asarray(centre, dtype=np.float64))
+    centres = np.asarray(centre, np.float64).reshape(-1)
     if centres.size == 1 and _adds(rng):
         return rng.normal(centres.item(), sigma, size)
     out = rng.standard_normal(size=size if centres.size == 1 else (size, centres.size))
@@ -128,9 +127,11 @@ class Added(NamedTuple):
 
     def draw(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """`size` outputs of the one database: (size,) for one number, else (size, d)."""
-        if self.noise is None:
-            return np.full(size, self.centres[0]) if self.centres.size == 1 else np.tile(self.centres, (size, 1))
-        return (draw_laplace if self.noise == "laplace" else draw_gaussian)(self.centres, self.spread, size, rng)
+        if self.noise == "laplace":
+            return draw_laplace(self.centres, self.spread, size, rng)
+        if self.noise == "gaussian":
+            return draw_gaussian(self.centres, self.spread, size, rng)
+        return np.full(size, self.centres[0]) if self.centres.size == 1 else np.tile(self.centres, (size, 1))
 
     def draw_each(self, rng: np.random.Generator) -> NDArray[Any]:
         """One output of each of many databases."""
