@@ -41,6 +41,7 @@ def on_dask(**cluster: Any) -> Iterator[TaskExecutor]:
         Client(made, set_as_default=False) as client,
         open_on_dask(client, 60.0) as executor,
     ):
+        executor.prepare(Path.cwd())
         yield executor
         assert all(executor.name in names for names in client.run(executors).values())
     assert not any(process.name() == "hpcdp-child" for process in psutil.Process().children(recursive=True))
