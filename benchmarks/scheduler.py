@@ -157,19 +157,18 @@ def measure(workers: int, tasks: int, seconds: float) -> tuple[float, float, int
 def fleet(nodes: int = 256, waves: int = 3) -> dict[str, float]:
     """Print the useful share of many nodes' slots at the task length that a plan picks for them, and the open files.
 
-    The first and the last wave, while slots fill and empty, count too in "whole", and not in "steady".
+    Time begins when the one task is done after which all others come. While slots fill and empty counts too in "whole";
+    "steady" is the time from the second to the last wave.
     """
     slots = nodes * _CORES
     length = task_seconds(1e9, slots)  # however much work there is
     found, watch = graph(waves * slots), Watch()
     with simulated(nodes, length) as executor:
-        begin = time.perf_counter()
         execute(executor, "nowhere", 1, 1, found, watch, partial(pretend, length))
         files = len(os.listdir("/dev/fd"))
-    ended = np.sort(watch.ended) - begin
+    ended = np.sort(watch.ended)[1:] - min(watch.ended)
     whole = len(ended) * length / (slots * ended[-1])
-    steady = (ended > 1.5 * length) & (ended < (waves - 0.5) * length)
-    share = steady.sum() / (waves - 2.0) / slots
+    share = ((ended > 2.0 * length) & (ended < waves * length)).sum() / (waves - 2.0) / slots
     print(
         f"{nodes} simulated nodes of {_CORES} slots, {len(ended):,} tasks of {length:.0f} s: {ended[-1]:.0f} s, useful "
         f"{whole:.1%} of the whole and {share:.1%} while all slots are in use; {files} open files"

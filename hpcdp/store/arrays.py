@@ -22,7 +22,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from hpcdp._base.files import make_folders, open_regular, read_metadata
+from hpcdp._base.files import open_regular, read_metadata
 from hpcdp.errors import DamagedError
 
 _TYPES = {
@@ -65,13 +65,17 @@ def write_parts(
     attributes: Mapping[str, Any] | None = None,
 ) -> None:
     """Write an array whose parts come one after another, each of `chunk` rows but for the last, as `write_array` does."""
-    if path.exists():
+    try:
+        path.mkdir()
+    except FileExistsError:
         shutil.rmtree(path)
-    path.mkdir()
+        path.mkdir()
     inner = min(chunk, max(1, shape[0]) if shape else 1)
     if 0 not in shape:  # there is no chunk of nothing
-        make_folders(path.parent, _file_of(path, shape).parent)
-        with _file_of(path, shape).open("xb") as file:
+        file_path = _file_of(path, shape)
+        for folder in [*file_path.parents][: len(shape)][::-1]:
+            folder.mkdir()  # never its parents: where the store was deleted, it is not made anew
+        with file_path.open("xb") as file:
             for part in parts:
                 _write_checked(file, part if not shape or len(part) == inner else _filled(part, inner))
             if shape and inner < shape[0]:

@@ -53,9 +53,15 @@ def behind(layout: Layout, generation: Generation) -> Iterator[Path]:
 def replace(layout: Layout, generation: Generation, new: Path, target: Path) -> None:
     """Put a file or a folder from behind the gate in the place of another."""
     with _passing(layout, generation):
-        make_folders(layout.root, target.parent)
-        while not _put(new, target):
+        refuse_links_to(layout.root, target.parent)
+        try:
+            is_there = _put(new, target)
+        except FileNotFoundError:
+            make_folders(layout.root, target.parent)
+            is_there = _put(new, target)
+        while not is_there:
             discard(layout, generation, target)
+            is_there = _put(new, target)
 
 
 def put(layout: Layout, new: Path, target: Path) -> None:
