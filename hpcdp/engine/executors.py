@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 _PATIENCE = 300.0  # seconds without a worker of a caller's own client
 _SENT = 256 << 20  # bytes of databases that go to each node, at most
-_FILES = 64  # that a run with a scheduler opens at least
+_FILES, _FILES_A_JOB = (
+    64,
+    3,
+)  # that a run with a scheduler opens at least, and for each job of workers (measured: 802 for 256)
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ def refuse_place(options: Options) -> None:
             "--performance-report: Dask's, of a run on its scheduler; accepted with --dashboard or --cluster; given without"
         )
     if options.has_scheduler:
-        refuse_few_files(_FILES, "a run on Dask's workers")
+        profile = parse_place(options.cluster).profile
+        refuse_few_files(_FILES + _FILES_A_JOB * (profile.size.most if profile else 0), "a run on Dask's workers")
 
 
 @dataclass(eq=False)
