@@ -101,7 +101,7 @@ class TaskExecutor(ABC):
         """A call with what goes along, as (function, arguments, named)."""
         function, arguments = call.function, call.arguments
         if self.copy is not None and isinstance(arguments[0], str):  # a function of the store's root
-            function, arguments = run_copied, (call.files, function, *arguments[1:])
+            function, arguments = run_copied, (call.files, function, *arguments)
         if self.parcel is not None:
             function = partial(self.parcel.call, function)
         return pickle.dumps((function, arguments, {}), pickle.HIGHEST_PROTOCOL)

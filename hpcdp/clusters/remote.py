@@ -42,23 +42,23 @@ _TRIES = 10  # to read a result that is there
 class NodePlugin(WorkerPlugin):
     """Gives a worker a node executor with a process for each of its threads. name: of both, and of the topic of its news.
 
-    memory: bytes that the processes of a worker may have together; None: no limit. store: a copy of what tasks read, else a
-    folder of the store, which the worker must see.
+    memory: bytes that the processes of a worker may have together; None: no limit. disk: a folder of the store. copy: of what
+    tasks read, for workers that cannot write there; None: all must.
     """
 
-    def __init__(self, name: str, memory: int | None, store: StoreCopy | Path) -> None:
-        self.name, self.memory, self.store = name, memory, store
+    def __init__(self, name: str, memory: int | None, disk: Path, copy: StoreCopy | None) -> None:
+        self.name, self.memory, self.disk, self.copy = name, memory, disk, copy
 
     def setup(self, worker: Worker) -> None:
         """Start it."""
         environment = {}
-        if isinstance(self.store, StoreCopy):
+        if not os.access(self.disk, os.W_OK) and self.copy is not None:
             copy = self._copy(worker)
-            self.store.write(copy)
+            self.copy.write(copy)
             environment[COPY] = str(copy)
-        elif not os.access(self.store, os.W_OK):
+        elif not os.access(self.disk, os.W_OK):
             raise PlaceError(
-                f"the worker {worker.address} cannot write to {self.store}, and samples or files of this study lie on the disk; "
+                f"the worker {worker.address} cannot write to {self.disk}, and samples or files of this study lie on the disk; "
                 'accepted: a store that all workers see, or samples that are not kept (estimate.keep = "none")'
             )
         hear = partial(worker.log_event, self.name)
@@ -94,10 +94,10 @@ class OnDask(TaskExecutor):
         self._asked, self._begun = float("-inf"), itertools.count()
         self._fetching: set[asyncio.Future[None]] = set()
 
-    def prepare(self, store: StoreCopy | Path) -> None:
-        """Give every worker its executor, those that join later too; PlaceError where one cannot work with the store."""
-        self.copy = store if isinstance(store, StoreCopy) else None
-        self.client.register_plugin(NodePlugin(self.name, self.memory, store), name=self.name)
+    def prepare(self, disk: Path, copy: StoreCopy | None = None) -> None:
+        """Give every worker its executor, those that join later too; PlaceError where one cannot work. As `NodePlugin`."""
+        self.copy = copy
+        self.client.register_plugin(NodePlugin(self.name, self.memory, disk, copy), name=self.name)
 
     def threads(self) -> int:
         """Calls that can run at once now, at most two seconds old; 0 when the scheduler does not answer."""

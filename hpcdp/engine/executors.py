@@ -162,7 +162,7 @@ class Executors:
         copy = None if self.keeps else _copy_of(layout, self.problem)
         if copy is not None:
             remote.files_of = partial(_files_of, layout, self.problem)
-        remote.prepare(copy or layout.passage(self.lease.generation))
+        remote.prepare(layout.passage(self.lease.generation), copy)
         if options.performance_report is not None:
             from distributed import performance_report
 
@@ -176,7 +176,8 @@ def _copy_of(layout: Layout, problem: Problem) -> StoreCopy | None:
     reads_files = call in (*READERS, SCORES) or isinstance(call, ProgramCall)
     if problem.kept_stages or reads_files or sum(database.nbytes for database in problem.databases) > _SENT:
         return None
-    return StoreCopy.of(layout, latest_version(layout), problem.study.folder, problem.chosen)
+    study = problem.study
+    return StoreCopy.of(layout, latest_version(layout), study.folder, names_code(study), problem.chosen)
 
 
 def _files_of(layout: Layout, problem: Problem, task: Task) -> Mapping[str, bytes]:

@@ -44,7 +44,8 @@ def run_task(root: str, version: int, generation: Generation, task: Task) -> Rep
         module, _, name = task.work.does.partition(":")
         getattr(import_module(module), name)(context, task.work, report)
     except OSError as error:
-        check_generation(Layout(Path(root)), generation)
+        if not Layout(Path(root)).is_copy:
+            check_generation(Layout(Path(root)), generation)
         raise unusable(root, error) from error
     except MemoryError as error:
         raise no_memory(root) from error

@@ -159,9 +159,9 @@ def read_array(path: Path, *shapes: tuple[int, ...], out: NDArray[Any] | None = 
     """
     with damage_of(path):
         shape, dtype, inner = _describe(path, shapes)
-        array = out if out is not None and (out.shape, out.dtype) == (shape, dtype) else np.empty(shape, dtype)
-        rows = array if shape else array.reshape(1)
-        with _opened(path, shape, dtype, inner) as file:
+        with _opened(path, shape, dtype, inner) as file:  # which has the right length, and memory is there for it
+            array = out if out is not None and (out.shape, out.dtype) == (shape, dtype) else np.empty(shape, dtype)
+            rows = array if shape else array.reshape(1)
             for start in range(0, len(rows) if array.size else 0, inner):
                 part = rows[start : start + inner]
                 if len(part) == inner and part.flags.c_contiguous and dtype == dtype.newbyteorder("<"):

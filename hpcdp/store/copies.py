@@ -1,8 +1,8 @@
 """What tasks read of a store, sent to each node of a cluster once: a run that keeps no samples needs no disk that all share.
 
-Chosen: workers get a copy of the study, its databases and the modules of its folder, and each call what was learned for it, since
-a colleague's or a cloud's workers rarely see the driver's disk. Weighed: to look first which workers see it (two ways, of which
-tests would run one).
+Chosen: workers that cannot write to the store get a copy of the study, its databases and the modules of its folder, and each call
+carries what was learned for it, since a colleague's or a cloud's workers rarely see the driver's disk. Others use the store: a
+module may read files beside it. Weighed: a copy for all.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from hpcdp._base.files import read_bytes
 from hpcdp.errors import StudyError
 from hpcdp.store.layout import COPY, Layout
 from hpcdp.store.records import read_json, write_json
@@ -39,15 +40,19 @@ class StoreCopy:
     files: Mapping[str, bytes] = field(repr=False)
 
     @classmethod
-    def of(cls, layout: Layout, version: int, folder: Path, chosen: bool | None) -> StoreCopy:
-        """From a store. folder: the study's. chosen: whether samples are reused, where a run has chosen that.
+    def of(cls, layout: Layout, version: int, folder: Path, has_code: bool, chosen: bool | None) -> StoreCopy:
+        """From a store. folder: the study's; has_code: whether the study names modules. chosen: whether samples are reused, where
+        a run has chosen that.
 
         Raises:
             StudyError: the folder's modules are too large to be sent.
         """
-        files = {layout.relative(path): path.read_bytes() for path in layout.databases.glob("*.np?")}
+        files = {}
+        for path in layout.databases.glob("*.np?"):
+            with suppress(ValueError):  # no file: whoever put it there, no study reads it
+                files[layout.relative(path)] = read_bytes(path)
         size = 0
-        for path in _modules(folder):
+        for path in _modules(folder) if has_code else ():
             files[f"{_MODULES}/{path.relative_to(folder).as_posix()}"] = data = path.read_bytes()
             size += len(data)
             if size > _MOST_MODULES:
@@ -69,8 +74,13 @@ class StoreCopy:
         write_json(record, {**self.body, "folder": str(folder / _MODULES)})
 
 
-def run_copied(files: Mapping[str, bytes], function: Callable[..., Any], *arguments: Any) -> Any:
-    """In a child on a node: a function of a store's root, with the node's copy in the store's place. files: for this call."""
+def run_copied(files: Mapping[str, bytes], function: Callable[..., Any], store: str, *arguments: Any) -> Any:
+    """In a child on a node: a function of a store's root, with the node's copy, if it has one, in the store's place.
+
+    files: for this call.
+    """
+    if COPY not in os.environ:
+        return function(store, *arguments)
     root = Path(os.environ[COPY])
     for name, data in files.items():
         path = root / name
@@ -100,10 +110,11 @@ def _modules(folder: Path) -> Iterator[Path]:
     """Files that an import from a folder may read, its packages' too, in order."""
     endings = tuple(all_suffixes())
     for path in sorted(folder.iterdir()):
-        if path.is_dir() and (path / "__init__.py").is_file():
-            yield from _modules_below(path, endings)
-        elif path.name.endswith(endings) and path.is_file():
-            yield path
+        with suppress(PermissionError):  # nobody imports it
+            if path.is_dir() and (path / "__init__.py").is_file():
+                yield from _modules_below(path, endings)
+            elif path.name.endswith(endings) and path.is_file():
+                yield path
 
 
 def _modules_below(package: Path, endings: tuple[str, ...]) -> Iterator[Path]:
