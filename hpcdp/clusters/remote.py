@@ -58,8 +58,8 @@ class NodePlugin(WorkerPlugin):
             environment[COPY] = str(copy)
         elif not os.access(self.disk, os.W_OK):
             raise PlaceError(
-                f"the worker {worker.address} cannot write to {self.disk}, and samples or files of this study lie on the disk; "
-                'accepted: a store that all workers see, or samples that are not kept (estimate.keep = "none")'
+                f"the worker {worker.address} cannot write to {self.disk}, and samples, files or more than 64 MiB of modules of "
+                'this study lie on the disk; accepted: a store that all workers see, or estimate.keep = "none" and a small folder'
             )
         hear = partial(worker.log_event, self.name)
         worker.executors[self.name] = NodeExecutor(worker.state.nthreads, hear, self.memory, environment)
@@ -209,7 +209,5 @@ def open_on_dask(
     try:
         yield executor
     finally:
-        with suppress(
-            OSError, RuntimeError, ValueError, TimeoutError
-        ):  # the scheduler may be gone, or nothing was prepared
+        with suppress(OSError, RuntimeError, ValueError, TimeoutError):  # no scheduler, or nothing was prepared
             client.unregister_worker_plugin(executor.name)

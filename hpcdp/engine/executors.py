@@ -34,10 +34,8 @@ if TYPE_CHECKING:
 
 _PATIENCE = 300.0  # seconds without a worker of a caller's own client
 _SENT = 256 << 20  # bytes of databases that go to each node, at most
-_FILES, _FILES_A_JOB = (
-    64,
-    3,
-)  # that a run with a scheduler opens at least, and for each job of workers (measured: 802 for 256)
+_FILES = 64  # that a run with a scheduler opens at least
+_FILES_A_JOB = 3  # for each job of workers: 802 were open for 256
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What tasks read of a store, sent to each node of a cluster once: a run that keeps no samples needs no disk that all share.
+"""What tasks read of a store, for nodes that cannot write to it: a run that keeps no samples needs no disk that all share.
 
 Chosen: workers that cannot write to the store get a copy of the study, its databases and the modules of its folder, and each call
 carries what was learned for it, since a colleague's or a cloud's workers rarely see the driver's disk. Others use the store: a
@@ -17,7 +17,6 @@ from typing import Any
 from uuid import uuid4
 
 from hpcdp._base.files import read_bytes
-from hpcdp.errors import StudyError
 from hpcdp.store.layout import COPY, Layout
 from hpcdp.store.records import read_json, write_json
 
@@ -40,12 +39,9 @@ class StoreCopy:
     files: Mapping[str, bytes] = field(repr=False)
 
     @classmethod
-    def of(cls, layout: Layout, version: int, folder: Path, has_code: bool, chosen: bool | None) -> StoreCopy:
-        """From a store. folder: the study's; has_code: whether the study names modules. chosen: whether samples are reused, where
-        a run has chosen that.
-
-        Raises:
-            StudyError: the folder's modules are too large to be sent.
+    def of(cls, layout: Layout, version: int, folder: Path, has_code: bool, chosen: bool | None) -> StoreCopy | None:
+        """From a store; None where the modules are too large to be sent. folder: the study's; has_code: whether the study names
+        modules. chosen: whether samples are reused, where a run has chosen that.
         """
         files = {}
         for path in layout.databases.glob("*.np?"):
@@ -53,13 +49,11 @@ class StoreCopy:
                 files[layout.relative(path)] = read_bytes(path)
         size = 0
         for path in _modules(folder) if has_code else ():
-            files[f"{_MODULES}/{path.relative_to(folder).as_posix()}"] = data = path.read_bytes()
-            size += len(data)
-            if size > _MOST_MODULES:
-                raise StudyError(
-                    f"the modules in {folder}, which go to every node, have more than {_MOST_MODULES >> 20} MiB; accepted: a "
-                    "study in a folder with only the modules that it uses"
-                )
+            with suppress(OSError):  # what cannot be read, nobody imports
+                size += path.stat().st_size
+                if size > _MOST_MODULES:
+                    return None
+                files[f"{_MODULES}/{path.relative_to(folder).as_posix()}"] = path.read_bytes()
         body = {**read_json(layout.study(version)), "chosen": chosen}
         return cls(version, body, files)
 
@@ -109,8 +103,11 @@ def _put(path: Path, data: bytes) -> None:
 def _modules(folder: Path) -> Iterator[Path]:
     """Files that an import from a folder may read, its packages' too, in order."""
     endings = tuple(all_suffixes())
-    for path in sorted(folder.iterdir()):
-        with suppress(PermissionError):  # nobody imports it
+    paths: list[Path] = []
+    with suppress(OSError):  # the study's module may be an installed one, and the folder gone
+        paths = sorted(folder.iterdir())
+    for path in paths:
+        with suppress(OSError):
             if path.is_dir() and (path / "__init__.py").is_file():
                 yield from _modules_below(path, endings)
             elif path.name.endswith(endings) and path.is_file():

@@ -50,9 +50,8 @@ def read_databases(layout: Layout, digests: Iterable[str]) -> dict[str, Database
     for digest in wanted - found.keys():
         path = layout.database(digest)
         with suppress(OSError, ValueError), open_regular(path, _MOST):
-            database = np.load(path, mmap_mode="r", allow_pickle=False).view(
-                np.ndarray
-            )  # processes of a node share its memory
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # processes of a node share its memory
+            database = mapped.view(np.ndarray)
             if digest_array(database) == digest:
                 found[digest] = database
     return found

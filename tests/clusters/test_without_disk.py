@@ -19,6 +19,8 @@ from golden_studies import STUDIES
 
 from hpcdp import Study, resume, run
 from hpcdp.errors import PlaceError
+from hpcdp.store.copies import StoreCopy
+from hpcdp.store.layout import Layout
 
 ROOT = Path(__file__).parents[2]
 USER = "nobody"
@@ -122,11 +124,28 @@ def test_what_is_learned_comes_back_whatever_its_size(strange: Client, own: Path
     assert pilot.read_bytes() == next((own / "here.zarr" / "pilots").glob("*.npz")).read_bytes()
 
 
+def test_folders_that_are_not_sent(tmp_path: Path) -> None:
+    """Of a home with large packages there is no copy; what is gone, or cannot be read, is left out."""
+    run(golden("frequency", ROOT / "tests" / "golden"), tmp_path / "s.zarr", workers=0)
+    layout, folder = Layout(tmp_path / "s.zarr"), tmp_path / "home"
+    gone = StoreCopy.of(layout, 1, folder, True, None)
+    assert gone is not None
+    (folder / "package").mkdir(parents=True)
+    (folder / "own.py").write_text("")
+    (folder / "loop.py").symlink_to("loop.py")
+    (folder / "package" / "__init__.py").write_text("")
+    found = StoreCopy.of(layout, 1, folder, True, None)
+    assert found is not None
+    assert found.files.keys() - gone.files.keys() == {"modules/own.py", "modules/package/__init__.py"}
+    with (folder / "package" / "large.py").open("wb") as file:
+        file.truncate(65 << 20)
+    assert StoreCopy.of(layout, 1, folder, True, None) is None
+    assert StoreCopy.of(layout, 1, folder, False, None) == gone
+
+
 def test_kept_samples_need_the_disk(strange: Client, own: Path) -> None:
     study = golden("knn", own.parent, keep="all")
-    with pytest.raises(
-        PlaceError, match=r"cannot write to .*accepted: a store that all workers see, or samples that are not"
-    ):
+    with pytest.raises(PlaceError, match=r"cannot write to .*accepted: a store that all workers see, or estimate.keep"):
         run(study, own / "s.zarr", client=strange)
     run(study, own / "s.zarr")
     run(study, own / "whole.zarr")
