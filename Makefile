@@ -9,7 +9,7 @@ ARGS ?=
 JOBS ?= 3
 
 FROM_LOCK := --require-hashes --only-binary :all: -r requirements.lock
-LOADED := hpcdp.cli.running, hpcdp.engine.sequential_audit, hpcdp.clusters.jobs, hpcdp.report.plots_methods, \
+LOADED := hpcdp.cli.running, hpcdp.driver.sequential_audit, hpcdp.clusters.jobs, hpcdp.report.plots_methods, \
 	matplotlib.backends.backend_agg, sklearn.datasets
 EDITABLE := --no-build-isolation --no-deps -e .
 

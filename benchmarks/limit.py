@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.command import STUDY, command_seconds
 from benchmarks.studies import laplace_study
 from hpcdp.clusters.local import open_local
-from hpcdp.engine.driver import run
+from hpcdp.driver.driver import run
 
 _CHUNK = 1 << 18
 _WORDS = ("run", "s.toml", "--store", "s.zarr", "--workers", "2", "--no-plot")

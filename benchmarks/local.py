@@ -21,10 +21,10 @@ from hpcdp.losses._sort import ascending
 from hpcdp.losses.local import UNIT, find_peak, weigh
 from hpcdp.losses.protocol import Loss, Side
 from hpcdp.mechanisms import load_builtin
+from hpcdp.methods.pure.plan import Choice
 from hpcdp.notions.pure import LossAt, pure_lower
 from hpcdp.notions.region import choose_regions
 from hpcdp.patterns import Pairs, statdp
-from hpcdp.planning.pure import Choice
 
 LEVELS = (0.2, 0.7, 1.5)
 FAILURE = 0.05

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.studies import laplace_study
 from hpcdp.clusters.local import open_local
-from hpcdp.engine.driver import run
+from hpcdp.driver.driver import run
 
 
 def peak_megabytes() -> float:

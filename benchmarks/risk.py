@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from hpcdp import Study, at_risk
 from hpcdp.clusters.local import open_local
-from hpcdp.engine.driver import run
+from hpcdp.driver.driver import run
 
 _QUERY = """
 import numpy as np

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from hpcdp.engine.index import Index, Span
 from hpcdp.losses import kind_of, make_loss
 from hpcdp.losses.line.step import StepCounter
 from hpcdp.losses.protocol import Decides, Side
-from hpcdp.planning.index import Index, Span
 from hpcdp.results.assemble import assemble
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem

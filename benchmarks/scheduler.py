@@ -25,14 +25,14 @@ from distributed import Client, SpecCluster, Worker, WorkerPlugin
 from benchmarks.studies import laplace_study
 from hpcdp._base.node import ProcessDied
 from hpcdp.clusters.remote import OnDask
+from hpcdp.engine.costs import Costs
 from hpcdp.engine.execute import execute
+from hpcdp.engine.index import Index
 from hpcdp.engine.outcomes import Failure, Report
+from hpcdp.engine.sampling import task_seconds
 from hpcdp.engine.stopping import Stop
-from hpcdp.planning.costs import Costs
-from hpcdp.planning.index import Index
-from hpcdp.planning.sampling import task_seconds
-from hpcdp.planning.task import Task
-from hpcdp.planning.ways import schedule
+from hpcdp.engine.task import Task
+from hpcdp.engine.ways import schedule
 from hpcdp.study.resolving import resolve
 
 _CHUNK = 64

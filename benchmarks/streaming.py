@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.memory import peak_megabytes
-from hpcdp.engine.driver import store_problem
+from hpcdp.driver.driver import store_problem
 from hpcdp.engine.outcomes import Report
+from hpcdp.engine.task import Task
 from hpcdp.engine.tasks import run_task
 from hpcdp.engine.writer import Writer
-from hpcdp.planning.counted import Count, Learn
-from hpcdp.planning.refining import LearnPilots, Tally
-from hpcdp.planning.task import Task
+from hpcdp.methods.sample_split.plan import Count, Learn
+from hpcdp.methods.sample_split.tally_plan import LearnPilots, Tally
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.lease import acquire
 from hpcdp.store.root import latest_version, open_layout

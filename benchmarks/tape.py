@@ -304,8 +304,8 @@ def forecast(name: str, delta: float, learned: bool = True, seed: int = SEED) ->
 
     Prints the line, and what the plan says; returns figures. Without `learned` nothing is drawn.
     """
+    from hpcdp.driver.plan import plan
     from hpcdp.importance.training import KEPT_BACK
-    from hpcdp.planning.summary import plan
 
     case = CASES[name]
     study = study_of(case, delta, seed, _MOST, certify=True)

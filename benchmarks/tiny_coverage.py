@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.tiny import CASES, LONG, Case, grid_of
+from hpcdp.engine.index import Index, Span
 from hpcdp.losses import make_loss
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.counts import above, below
@@ -23,7 +24,6 @@ from hpcdp.losses.refined.choice import CellTally, join_sets
 from hpcdp.losses.refined.refined import Pilot, by_class, refine
 from hpcdp.notions.bounds import joint_lower
 from hpcdp.notions.spectrum import exceedances
-from hpcdp.planning.index import Index, Span
 from hpcdp.results.assemble import assemble
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem

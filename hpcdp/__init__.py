@@ -6,10 +6,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hpcdp.engine.direct import audit, spectrum
-    from hpcdp.engine.driver import resume, run
+    from hpcdp.driver.direct import audit, spectrum
+    from hpcdp.driver.driver import resume, run
+    from hpcdp.driver.repeats import repeat
     from hpcdp.engine.failures import RunFailed
-    from hpcdp.engine.repeats import repeat
     from hpcdp.errors import HpcdpError, LeaseError, MechanismError, StoreError, StudyError
     from hpcdp.notions.curve import TradeOffCurve
     from hpcdp.results.composition import Spectrum, parallel, post_process, sequential, union
@@ -31,8 +31,8 @@ _WHERE = {  # no module is called like one of these: once imported it would stan
     "Result": "results.result",
     "load_result": "results.exported",
     "RunFailed": "engine.failures",
-    "resume": "engine.driver",
-    "run": "engine.driver",
+    "resume": "driver.driver",
+    "run": "driver.driver",
     "Study": "study.file",
     "Spectrum": "results.composition",
     "parallel": "results.composition",
@@ -40,9 +40,9 @@ _WHERE = {  # no module is called like one of these: once imported it would stan
     "sequential": "results.composition",
     "union": "results.composition",
     "TradeOffCurve": "notions.curve",
-    "repeat": "engine.repeats",
-    "audit": "engine.direct",
-    "spectrum": "engine.direct",
+    "repeat": "driver.repeats",
+    "audit": "driver.direct",
+    "spectrum": "driver.direct",
     "verify": "results.verdict",
 }
 

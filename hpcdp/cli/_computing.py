@@ -79,7 +79,7 @@ def place_of(options: argparse.Namespace, stop: Stop) -> Any:
 
 def compute(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> Any:
     """The result of a run, told of on stderr."""
-    from hpcdp.engine.driver import run_problem
+    from hpcdp.driver.driver import run_problem
 
     with on_stderr() as progress:
         return run_problem(problem, trial, store, place_of(options, stop), progress)
@@ -88,8 +88,8 @@ def compute(options: argparse.Namespace, store: Path, problem: Any, trial: Any, 
 def plan_of(options: argparse.Namespace, store: Path, problem: Any, trial: Any, where: Any) -> Any:
     """What is left to do."""
     from hpcdp.clusters import default_workers
-    from hpcdp.engine.driver import index_of
-    from hpcdp.planning.summary import make_plan
+    from hpcdp.driver.driver import index_of
+    from hpcdp.driver.plan import make_plan
 
     workers = getattr(options, "workers", None)
     if not where.is_here or getattr(options, "dashboard", False):

@@ -29,8 +29,8 @@ from hpcdp.results.decision import VIOLATION
 
 def audit(options: argparse.Namespace) -> int:
     """Run a study and audit a claim by its trade-off points; the exit code."""
-    from hpcdp.engine.auditing import refuse_tape, with_audited_loss, with_etas
-    from hpcdp.engine.driver import read_study
+    from hpcdp.driver.auditing import refuse_tape, with_audited_loss, with_etas
+    from hpcdp.driver.driver import read_study
     from hpcdp.report._spectra import check_path
     from hpcdp.report.audit import report
     from hpcdp.report.plots_methods import draw_audit
@@ -98,7 +98,7 @@ def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any
 
 def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, picture: Path, where: Any) -> int:
     """A sequential audit; the exit code."""
-    from hpcdp.engine.sequential_audit import refuse_unplayable, run_sequential
+    from hpcdp.driver.sequential_audit import refuse_unplayable, run_sequential
     from hpcdp.report.audit import sequential_report
     from hpcdp.report.plots_methods import draw_sequential
     from hpcdp.results.result import to_json

@@ -21,7 +21,7 @@ def submit(options: argparse.Namespace) -> None:
     from hpcdp.clusters.folder import driver_name, job_folder
     from hpcdp.clusters.profile import Profile
     from hpcdp.clusters.submit import refuse_second_driver, submit_driver
-    from hpcdp.engine.driver import read_study, store_problem
+    from hpcdp.driver.driver import read_study, store_problem
     from hpcdp.study.resolving import resolve
     from hpcdp.study.versions import refuse_other_study
 

@@ -27,7 +27,7 @@ from hpcdp.errors import DONE, StudyError
 
 def plan(options: argparse.Namespace) -> None:
     """Print what would run."""
-    from hpcdp.planning.summary import plan
+    from hpcdp.driver.plan import plan
     from hpcdp.study.claims import parse_claim
     from hpcdp.study.file import Study
 
@@ -42,13 +42,13 @@ def plan(options: argparse.Namespace) -> None:
     if study.at_risk is not None and options.truth is not None:
         raise StudyError("--truth: accepted with a study of databases; this one has [at_risk]")
     if options.truth is not None:
-        from hpcdp.engine.auditing import refuse_tape
+        from hpcdp.driver.auditing import refuse_tape
 
         refuse_tape(study, "plan --truth")
     wanted = options.truth is not None and (audited_claim(options, study), parse_claim(options.truth, Path.cwd()))
     known = None
     if study.estimate.tape:  # levels in the store where its runs go by themselves tell how many draws follow
-        from hpcdp.engine.driver import index_of
+        from hpcdp.driver.driver import index_of
 
         known = index_of(Path("runs") / f"{study.name}.zarr")
     planned = plan(study, options.workers, profile, say, known)
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace, at_risk: bool = False) -> Path:
     """The store. at_risk: whether the study has [at_risk]."""
     parsed = parse_early(options.study)
-    from hpcdp.engine.driver import read_study
+    from hpcdp.driver.driver import read_study
 
     where = placed(options)
     study, store = read_study(parsed, options.store)
@@ -99,7 +99,7 @@ def _run(options: argparse.Namespace, at_risk: bool = False) -> Path:
 
 def resume(options: argparse.Namespace) -> None:
     """Go on from a store alone."""
-    from hpcdp.engine.driver import resolve_latest
+    from hpcdp.driver.driver import resolve_latest
 
     where, store = placed(options), options.store
     options.found = store

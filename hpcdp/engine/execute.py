@@ -16,11 +16,11 @@ from hpcdp._base.node import ProcessDied
 from hpcdp.clusters.executors import Call, TaskExecutor
 from hpcdp.engine.outcomes import Failure
 from hpcdp.engine.stopping import Stopped
+from hpcdp.engine.task import Task
 from hpcdp.engine.tasks import run_task
 from hpcdp.engine.window import Watch, Window
 from hpcdp.engine.writer import Writer, committing
 from hpcdp.errors import StoreError
-from hpcdp.planning.task import Task
 from hpcdp.store.layout import Generation, Layout
 
 _BATCH = 1.0  # seconds of a batch, about

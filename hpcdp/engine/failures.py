@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from hpcdp._base.node import ProcessDied
 from hpcdp.engine.outcomes import Failure
+from hpcdp.engine.task import Task
 from hpcdp.errors import HpcdpError, StudyError
-from hpcdp.planning.task import Task
 from hpcdp.study.problem import Problem
 from hpcdp.study.trial_draws import unanswered
 

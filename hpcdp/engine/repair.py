@@ -8,10 +8,10 @@ from itertools import chain
 from hpcdp.clusters import TaskExecutor
 from hpcdp.engine.execute import run_batches
 from hpcdp.engine.identical_chunks import set_laws_aside
+from hpcdp.engine.index import Index, read_index
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.progress import Progress
 from hpcdp.engine.tasks import check_blocks
-from hpcdp.planning.index import Index, read_index
 from hpcdp.store.fence import discard
 from hpcdp.store.layout import Layout
 from hpcdp.store.packs import KIND as PACKS

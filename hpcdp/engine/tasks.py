@@ -13,6 +13,8 @@ import numpy as np
 
 from hpcdp.engine.context import ChunkError, Context, open_context
 from hpcdp.engine.outcomes import Failure, NewFile, Report, no_memory, stage_file, unusable
+from hpcdp.engine.sampling import Draw, DrawRounds
+from hpcdp.engine.task import Task
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.losses import make_loss
 from hpcdp.losses._sort import ascending
@@ -20,8 +22,6 @@ from hpcdp.losses.protocol import Decides, Side
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.streams import Stream
 from hpcdp.notions.spectrum import lower_bounds
-from hpcdp.planning.sampling import Draw, DrawRounds
-from hpcdp.planning.task import Task
 from hpcdp.store.fence import check_generation
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.modes import own_files

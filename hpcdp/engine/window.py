@@ -13,8 +13,8 @@ from hpcdp._base.node import ProcessDied
 from hpcdp.clusters.executors import Call, TaskExecutor
 from hpcdp.engine.outcomes import Failure
 from hpcdp.engine.stopping import Stop, Stopped
+from hpcdp.engine.task import Task
 from hpcdp.errors import LeaseError, PlaceError
-from hpcdp.planning.task import Task
 
 _TICK = 0.5  # seconds between looks at what is no finished task: signals, lost leases, missing workers
 _QUIET = 60.0  # seconds without a finished task after which a run says that it lives

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.analytic._curve import DIRECTIONS
+from hpcdp.engine.index import first_of
 from hpcdp.importance.bounds import split_level
 from hpcdp.importance.kinds import Proposal
 from hpcdp.importance.levels import Learned
@@ -20,7 +21,6 @@ from hpcdp.importance.ownership import Ownership
 from hpcdp.importance.plan import CHUNK, FEW, PLAIN, WEIGHING, Bets, Choice
 from hpcdp.importance.training import LOOK, Direction, draws_for, leftover_for
 from hpcdp.notions.levels import share_level
-from hpcdp.planning.index import first_of
 from hpcdp.study.problem import Problem
 
 Floats = NDArray[np.float64]

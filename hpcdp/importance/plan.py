@@ -14,17 +14,17 @@ import numpy as np
 
 from hpcdp._base.rounding import at_most, duration
 from hpcdp.analytic._curve import DIRECTIONS
+from hpcdp.engine.costs import Costs
+from hpcdp.engine.index import Index, TapeSpan, first_of
+from hpcdp.engine.sampling import batches, cut, task_seconds
+from hpcdp.engine.spans import disjoint, gaps
+from hpcdp.engine.task import Amounts, Progress, Task, Work
 from hpcdp.errors import MechanismError
 from hpcdp.importance.bounds import leftover_draws, split_level
 from hpcdp.keys import digest_json
 from hpcdp.mechanisms.outputs import Outputs, Schema
-from hpcdp.planning import counted
-from hpcdp.planning.costs import Costs
-from hpcdp.planning.counted import worst_errors  # noqa: F401  # a part of this way
-from hpcdp.planning.index import Index, TapeSpan, first_of
-from hpcdp.planning.sampling import batches, cut, task_seconds
-from hpcdp.planning.spans import disjoint, gaps
-from hpcdp.planning.task import Amounts, Progress, Task, Work
+from hpcdp.methods.sample_split import plan as counted
+from hpcdp.methods.sample_split.plan import worst_errors  # noqa: F401  # a part of this way
 from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
 from hpcdp.study._timing import Timing, time_draws

@@ -13,6 +13,8 @@ from scipy.special import ndtri
 
 from hpcdp._base.rounding import share
 from hpcdp.analytic._curve import DIRECTIONS
+from hpcdp.engine.derived import CELL, Bools, Derived, Floats, Ints, Place, Records, fewest, maximum_of
+from hpcdp.engine.index import Index, first_of
 from hpcdp.errors import StoreError
 from hpcdp.importance.bounds import (
     UNIT,
@@ -25,8 +27,6 @@ from hpcdp.importance.bounds import (
 )
 from hpcdp.importance.plan import Choice, Part, known_choice, parts_of, tested_pairs
 from hpcdp.notions.resolution import Entries
-from hpcdp.planning.index import Index, first_of
-from hpcdp.results.ways import CELL, Bools, Derived, Floats, Ints, Place, Records, fewest, maximum_of
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import Problem

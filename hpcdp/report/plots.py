@@ -34,7 +34,7 @@ from hpcdp.results.result import Result
 from hpcdp.results.verdict import PURE, verify
 
 if TYPE_CHECKING:
-    from hpcdp.engine.repeats import Repeats
+    from hpcdp.driver.repeats import Repeats
     from hpcdp.results.comparison import Comparison
     from hpcdp.study.claims import Claim
 

@@ -10,6 +10,7 @@ from matplotlib.patches import Rectangle
 
 from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.analytic.densities import exact_log_density
+from hpcdp.engine.derived import Records
 from hpcdp.errors import StudyError
 from hpcdp.losses import foreign_code, make_loss, validate_parameters
 from hpcdp.losses.kde.kde import Kde, LineModel
@@ -23,7 +24,6 @@ from hpcdp.report.words import pair_words
 from hpcdp.results.audit import Audit
 from hpcdp.results.result import Result
 from hpcdp.results.sequential import SequentialAudit
-from hpcdp.results.ways import Records
 from hpcdp.store.samples import read_blocks
 from hpcdp.study.distributions import Conditional
 from hpcdp.study.problem import Problem

@@ -9,8 +9,9 @@ from typing import Any
 from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.errors import StudyError
 from hpcdp.losses import validate_parameters
+from hpcdp.methods.histogram.derive import renyi_entries
+from hpcdp.methods.histogram.plan import describe_sizes, promised_sizes
 from hpcdp.notions.at_risk import RHO
-from hpcdp.planning.histogram import describe_sizes, promised_sizes
 from hpcdp.report.exposed import EVERY_CELL, PAIRS
 from hpcdp.report.tables import (
     ASSUMED,
@@ -34,7 +35,6 @@ from hpcdp.report.tables import (
     wrapped,
 )
 from hpcdp.report.words import FOR_MORE, changed_words, grown_words, origin_names, origin_of, trust_words
-from hpcdp.results.histogram import renyi_entries
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
 from hpcdp.study.pairs import describe_pair

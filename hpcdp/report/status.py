@@ -15,10 +15,10 @@ from hpcdp._base.raised import readable
 from hpcdp._base.rounding import duration
 from hpcdp.clusters import slurm
 from hpcdp.clusters.folder import JobFolder, driver_name, job_folder
+from hpcdp.engine.index import Index, read_index
+from hpcdp.engine.ways import all_done, planned
 from hpcdp.errors import DamagedError, StoreError, StudyError
 from hpcdp.importance.plan import chosen_words
-from hpcdp.planning.index import Index, read_index
-from hpcdp.planning.ways import all_done, planned
 from hpcdp.store.again import resume_command
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import holder, read_leases

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcdp._base.rounding import at_least, at_most, percent, share
+from hpcdp.engine.accuracy import state_lines
 from hpcdp.notions.spectrum import TOLD, told_pairs
-from hpcdp.planning.accuracy import state_lines
 from hpcdp.report.exposed import exposed_lines, find_exposure
 from hpcdp.report.tables import (
     ASYMPTOTIC,

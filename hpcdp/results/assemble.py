@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.planning.index import Index
-from hpcdp.results.ways import Run, derived
+from hpcdp.engine.derived import Run, derived
+from hpcdp.engine.index import Index
 from hpcdp.store.results import Arrays
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpcdp.analytic._curve import DIRECTIONS
+from hpcdp.engine.derived import Records
 from hpcdp.results.result import Result
-from hpcdp.results.ways import Records
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.engine.derived import Derived
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.notions.resolution import Entries, ascend, extrapolate
-from hpcdp.results.ways import Derived
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
 

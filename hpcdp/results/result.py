@@ -15,20 +15,20 @@ from numpy.typing import NDArray
 
 from hpcdp._base.rounding import at_most
 from hpcdp.analytic._curve import DIRECTIONS
+from hpcdp.engine.accuracy import Statement, dimension, state_accuracy
+from hpcdp.engine.derived import Derived, Records, derived
+from hpcdp.engine.index import read_index
+from hpcdp.engine.ways import all_done
 from hpcdp.errors import StudyError
-from hpcdp.planning.accuracy import Statement, dimension, state_accuracy
-from hpcdp.planning.index import read_index
-from hpcdp.planning.ways import all_done
+from hpcdp.methods.at_risk.derive import describe_risk
+from hpcdp.methods.histogram.derive import describe_interval
+from hpcdp.methods.pure.derive import describe_pure
 from hpcdp.results.assemble import assemble, pair_entries
-from hpcdp.results.at_risk import describe_risk
 from hpcdp.results.epsilon_at import Level, level_at
-from hpcdp.results.histogram import describe_interval
-from hpcdp.results.pure import describe_pure
 from hpcdp.results.renyi import RenyiLevel, ZcdpLevel, renyi_levels, zcdp_level
 from hpcdp.results.resolution import Resolution, find_resolution
 from hpcdp.results.sequential import stored_audits
 from hpcdp.results.shown import Shown
-from hpcdp.results.ways import Derived, Records, derived
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import foreign, record_names
 from hpcdp.store.results import Arrays

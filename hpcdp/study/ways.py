@@ -12,7 +12,7 @@ from hpcdp.study.file import Study
 class Way:
     """A way of estimating.
 
-    planning, results: the modules with its parts, see `hpcdp.planning.ways` and `hpcdp.results.ways`; what its tasks do, their
+    planning, results: the modules with its parts, see `hpcdp.engine.ways` and `hpcdp.engine.derived`; what its tasks do, their
     kinds of `Work` say. keeps: whether all cells use the same samples, which may then stay in the store. decides: whether what
     some of its tasks record decides what the others are.
     """
@@ -27,11 +27,11 @@ class Way:
 WAYS = {
     way.name: way
     for way in (
-        Way("counted", "hpcdp.planning.counted", "hpcdp.results.counted"),
-        Way("reused", "hpcdp.planning.reuse", "hpcdp.results.reuse"),
-        Way("literal", "hpcdp.planning.literal", "hpcdp.results.literal", keeps=False),
-        Way("histogram", "hpcdp.planning.histogram", "hpcdp.results.histogram", decides=True),
-        Way("at_risk", "hpcdp.planning.at_risk", "hpcdp.results.at_risk"),  # it only draws
+        Way("counted", "hpcdp.methods.sample_split.plan", "hpcdp.methods.sample_split.derive"),
+        Way("reused", "hpcdp.methods.cross_fitting.plan", "hpcdp.methods.cross_fitting.derive"),
+        Way("literal", "hpcdp.methods.figure_1.plan", "hpcdp.methods.figure_1.derive", keeps=False),
+        Way("histogram", "hpcdp.methods.histogram.plan", "hpcdp.methods.histogram.derive", decides=True),
+        Way("at_risk", "hpcdp.methods.at_risk.plan", "hpcdp.methods.at_risk.derive"),  # it only draws
         Way(
             "tape",
             "hpcdp.importance.plan",
@@ -39,7 +39,7 @@ WAYS = {
             keeps=False,
             decides=True,
         ),
-        Way("pure", "hpcdp.planning.pure", "hpcdp.results.pure", decides=True),
+        Way("pure", "hpcdp.methods.pure.plan", "hpcdp.methods.pure.derive", decides=True),
     )
 }
 """By name; a loss may name its own (`hpcdp.losses.LossKind.way`)."""

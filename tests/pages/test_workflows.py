@@ -19,8 +19,8 @@ import pytest
 import hpcdp
 from hpcdp import Study, TradeOffCurve
 from hpcdp.analytic import exact, toy_dpsgd_pair
+from hpcdp.driver.plan import plan
 from hpcdp.notions.perturbed import error
-from hpcdp.planning.summary import plan
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.resolving import resolve
 

@@ -24,7 +24,7 @@ from pages import ALLOWED, EVIL, OWN, STUDIES, Page, check_text_only, compare, m
 from some_slow import some_slow
 
 from hpcdp import load_result
-from hpcdp.engine.driver import run
+from hpcdp.driver.driver import run
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.report import colours
 from hpcdp.report.export import write_export

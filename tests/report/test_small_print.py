@@ -17,7 +17,7 @@ from PIL import Image
 import hpcdp
 from hpcdp import load_result
 from hpcdp.analytic import LaplaceShift
-from hpcdp.engine.driver import run
+from hpcdp.driver.driver import run
 from hpcdp.notions.curve import TradeOffCurve
 from hpcdp.report.html.contents import sentence_of
 from hpcdp.report.plots_methods import draw_audit

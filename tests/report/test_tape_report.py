@@ -23,6 +23,7 @@ from studies import make_study
 from studies import run as run_study
 
 from hpcdp.analytic import exact
+from hpcdp.engine.derived import Records
 from hpcdp.importance.result import DRAWN, LEARNED, LEFT_OUT, UNLEARNED
 from hpcdp.report.colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
 from hpcdp.report.html.contents import sentence_of
@@ -38,7 +39,6 @@ from hpcdp.results.ranking import rank
 from hpcdp.results.result import Result
 from hpcdp.results.risk import risk_levels
 from hpcdp.results.verdict import verify
-from hpcdp.results.ways import Records
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.problem import DIRECTIONS
 

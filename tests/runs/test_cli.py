@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 
 from hpcdp import audit, load_result, verify
 from hpcdp.cli.command import main
-from hpcdp.engine.driver import store_problem
+from hpcdp.driver.driver import store_problem
 from hpcdp.engine.outcomes import unusable
 from hpcdp.errors import StudyError
 from hpcdp.store.again import resume_command

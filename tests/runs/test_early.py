@@ -32,7 +32,7 @@ sys.meta_path.insert(0, Signalling())
 MOMENTS = (
     "hpcdp.cli.command",
     "argparse",
-    "hpcdp.engine.driver",
+    "hpcdp.driver.driver",
 )
 
 
@@ -103,7 +103,7 @@ class Lost:
 
 class Changing:
     def find_spec(self, name, path=None, target=None):
-        if name == "hpcdp.engine.driver" and self in sys.meta_path:
+        if name == "hpcdp.driver.driver" and self in sys.meta_path:
             sys.meta_path.remove(self)
             if os.environ["AT_IMPORT_OF"] == "lost":
                 Lost()

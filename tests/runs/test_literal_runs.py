@@ -10,13 +10,13 @@ from commands import call, contents, show
 from studies import StopAtOnce, make_study, pose, run
 
 from hpcdp._base.node import ProcessDied
-from hpcdp.engine.driver import resume, run_problem
+from hpcdp.driver.driver import resume, run_problem
+from hpcdp.driver.plan import make_plan
 from hpcdp.engine.executors import Options
 from hpcdp.engine.failures import describe_killed
 from hpcdp.engine.stopping import Stopped
-from hpcdp.planning.literal import TrainCells
-from hpcdp.planning.summary import make_plan
-from hpcdp.planning.task import Task
+from hpcdp.engine.task import Task
+from hpcdp.methods.figure_1.plan import TrainCells
 from hpcdp.report.status import status
 from hpcdp.results.result import load_result
 from hpcdp.study.resolving import resolve
@@ -61,7 +61,7 @@ def test_an_eta_adds_only_its_cells(client, tmp_path):
 @pytest.mark.slow
 def test_interrupted_and_resumed(client, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "hpcdp.planning.literal.task_seconds", lambda *_: 0.0
+        "hpcdp.methods.figure_1.plan.task_seconds", lambda *_: 0.0
     )  # a cell is a task: there is something to interrupt
     etas = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0]
     study, store, progress = small_study(etas, GIVEN[:1]), tmp_path / "store", StopAtOnce()

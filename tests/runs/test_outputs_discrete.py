@@ -10,8 +10,8 @@ from commands import call, show, write_study
 from journals import records
 from studies import make_study, pose, run
 
+from hpcdp.driver.plan import make_plan
 from hpcdp.mechanisms.outputs import Schema, describe
-from hpcdp.planning.summary import make_plan
 from hpcdp.store.arrays import read_array
 from hpcdp.study.file import Study
 from hpcdp.study.trial_draws import Trial

@@ -16,7 +16,7 @@ from studies import PURE_PAIRS, pure_study
 
 from hpcdp import RunFailed, load_result
 from hpcdp.analytic import exact as exact_pair
-from hpcdp.engine.driver import resume, run_problem
+from hpcdp.driver.driver import resume, run_problem
 from hpcdp.engine.executors import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.errors import StudyError

@@ -29,10 +29,10 @@ from studies import REFINED, make_study, run
 from hpcdp.analytic import GaussianShift
 from hpcdp.engine.context import open_context
 from hpcdp.engine.failures import RunFailed
-from hpcdp.engine.refining import learn_refined, restore_pilot
 from hpcdp.losses.refined.refined import refine
+from hpcdp.methods.sample_split.foreseen import rates_of
+from hpcdp.methods.sample_split.tallying import learn_refined, restore_pilot
 from hpcdp.notions.bounds import binomial_upper, hoeffding_radius
-from hpcdp.planning.target_draws import rates_of
 from hpcdp.report.table import table
 from hpcdp.store.layout import Layout
 from hpcdp.store.tallies import recorded_tallies
@@ -278,7 +278,7 @@ def test_each_side_has_as_many_tallies_as_it_needs(client, tmp_path, direction):
     assert numbers[1 - row] > 2.5 * numbers[row] > 0, "the inflated side has more"
     context = open_context(str(store), 1, sizes)
     problem, pilot = context.problem, restore_pilot(context, 0)
-    with patch("hpcdp.engine.refining.refine", wraps=refine) as learned:
+    with patch("hpcdp.methods.sample_split.tallying.refine", wraps=refine) as learned:
         _, judged, _ = learn_refined(context, 0, problem.thresholds)
     for at, name in enumerate(("refine", "validation")):
         tally = learned.call_args.args[1 + at]
@@ -319,7 +319,7 @@ def test_tallies_of_one_side_are_counted_again_where_they_are_damaged(client, tm
 def test_sizes_of_before_go_on_and_later_decisions_use_what_they_tallied(client, tmp_path):
     """A store whose decisions have equal sides: its own as they are; what is decided anew adds to its tallies."""
     store, study = tmp_path / "s.zarr", sided_study("reverse")
-    with patch("hpcdp.planning.targets._MOST_TALLY_RATIO", 1.0):
+    with patch("hpcdp.methods.sample_split.targets._MOST_TALLY_RATIO", 1.0):
         whole = run(study, store, client).to_json()
     steps = records(store, "sizes")
     assert all(len(sizes) == 6 for step in steps for sizes in step.body["pairs"].values())

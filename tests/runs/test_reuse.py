@@ -27,22 +27,22 @@ from journals import records
 from studies import make_study, pose, run
 
 from hpcdp.analytic import GaussianShift, LaplaceShift
+from hpcdp.driver.driver import resume
 from hpcdp.engine.context import open_context
-from hpcdp.engine.driver import resume
-from hpcdp.engine.reuse import count_part, read_pool
+from hpcdp.engine.costs import Costs
+from hpcdp.engine.index import Index
 from hpcdp.errors import StudyError
 from hpcdp.losses.counts import merge_thresholds
 from hpcdp.losses.kde.kde import Kde
 from hpcdp.losses.knn.knn import Knn
 from hpcdp.losses.knn.parameters import KnnParameters
+from hpcdp.methods.cross_fitting.choice import Price
+from hpcdp.methods.cross_fitting.work import count_part, read_pool
 from hpcdp.notions.accuracy import share_radius
 from hpcdp.notions.bounds import joint_lower, standard_error
 from hpcdp.notions.prequential import prequential_lower
 from hpcdp.notions.reused import block_bounds, make_reused_cells
 from hpcdp.notions.spectrum import exceedances
-from hpcdp.planning.costs import Costs
-from hpcdp.planning.index import Index
-from hpcdp.planning.reuse_choice import Price
 from hpcdp.report.table import table
 from hpcdp.results.assemble import assemble
 from hpcdp.results.audit import audit
@@ -364,7 +364,7 @@ def test_auto_is_chosen_once_recorded_and_kept(client, tmp_path, monkeypatch):
 
 
 def call_plan(study):
-    from hpcdp.planning.summary import plan
+    from hpcdp.driver.plan import plan
 
     return plan(study, 2)
 

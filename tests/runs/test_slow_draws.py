@@ -10,8 +10,8 @@ from commands import HOLD, call, calls, committed, contents, hold, kill_group, r
 from digits import DIGITS
 from journals import records
 
+from hpcdp.driver.plan import plan
 from hpcdp.mechanisms.outputs import Schema
-from hpcdp.planning.summary import plan
 from hpcdp.store.stages import Stage
 from hpcdp.study.file import Study
 

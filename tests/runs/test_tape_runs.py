@@ -20,13 +20,13 @@ from studies import TAPED, make_study
 
 from hpcdp import load_result
 from hpcdp.analytic import GaussianShift
-from hpcdp.engine.driver import resume, run_problem
+from hpcdp.driver.driver import resume, run_problem
 from hpcdp.engine.executors import Options
 from hpcdp.engine.failures import RunFailed, StudyRefuted
+from hpcdp.engine.index import first_of
 from hpcdp.engine.progress import Silent
 from hpcdp.errors import StudyError
 from hpcdp.importance.training import KEPT_BACK
-from hpcdp.planning.index import first_of
 from hpcdp.study.file import Study
 from hpcdp.study.resolving import resolve
 

@@ -19,7 +19,8 @@ from studies import StopAtOnce, learn_and_count, make_study, pose
 import hpcdp
 from hpcdp import load_result
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift, Subsampled
-from hpcdp.engine.driver import resume, run_problem
+from hpcdp.driver.driver import resume, run_problem
+from hpcdp.driver.plan import make_plan
 from hpcdp.engine.executors import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.stopping import Stopped
@@ -28,7 +29,6 @@ from hpcdp.notions.levels import share_level
 from hpcdp.notions.renyi import class_counts
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.notions.variational import choose_scores, class_losses, place_bets, upper_mean, variational_lower
-from hpcdp.planning.summary import make_plan
 from hpcdp.report.levels import renyi_view
 from hpcdp.results.assemble import assemble
 from hpcdp.results.renyi import FAMILY, VARIATIONAL, variational_arrays

@@ -14,7 +14,7 @@ from studies import StopAtOnce, make_study
 from hpcdp import load_result
 from hpcdp.analytic import GaussianShift
 from hpcdp.clusters.local import open_local
-from hpcdp.engine.driver import resume, run_problem
+from hpcdp.driver.driver import resume, run_problem
 from hpcdp.engine.executors import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.stopping import Stopped
@@ -91,7 +91,7 @@ def test_its_counts_are_those_of_all_samples(knowing, tmp_path):
 
 
 def test_what_a_plan_says_of_it(tmp_path):
-    from hpcdp.planning.summary import plan
+    from hpcdp.driver.plan import plan
 
     found = plan(given_study(), 2)
     assert found.tasks == {"given": CHUNKS}
@@ -107,7 +107,7 @@ def test_its_parameters_are_refused_like_others():
 def test_every_registered_way_has_its_parts():
     from importlib import import_module
 
-    from hpcdp.planning.task import Work
+    from hpcdp.engine.task import Work
 
     kinds = Counter()
     for way in WAYS.values():

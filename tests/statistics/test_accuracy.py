@@ -15,9 +15,9 @@ from studies import make_study, run
 import hpcdp
 from hpcdp._base.rounding import at_most
 from hpcdp.analytic import LaplaceShift
+from hpcdp.engine.accuracy import state_accuracy
 from hpcdp.errors import StudyError
 from hpcdp.notions import accuracy
-from hpcdp.planning.accuracy import state_accuracy
 from hpcdp.results.bootstrap import bootstrap
 from hpcdp.results.result import load_result
 
@@ -261,7 +261,7 @@ def test_repeat(tmp_path, client):
     axis = found.plot(tmp_path / "errors.png").axes[0]
     assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log")
     assert (tmp_path / "errors.png").read_bytes().startswith(b"\x89PNG")
-    unknown = hpcdp.engine.repeats.Repeats(
+    unknown = hpcdp.driver.repeats.Repeats(
         "x", found.sizes, found.seeds, found.epsilon, found.estimates, found.lower, None
     )
     np.testing.assert_allclose(unknown.error, found.estimates.std(axis=1, ddof=1))

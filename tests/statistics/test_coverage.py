@@ -81,8 +81,8 @@ def _hold(run, fault):
     index, counters = learn_and_count(problem, reuse_training=fault == "reused")
     with ExitStack() as faults:
         if fault == "uncorrected":
-            faults.enter_context(patch("hpcdp.results.counted.share_level", share_nothing))
-            faults.enter_context(patch("hpcdp.results.counted.anchor_level", lambda level, *_: level))
+            faults.enter_context(patch("hpcdp.methods.sample_split.derive.share_level", share_nothing))
+            faults.enter_context(patch("hpcdp.methods.sample_split.derive.anchor_level", lambda level, *_: level))
         found = {name: values for name, (_, values) in assemble(problem, index).items()}
 
     growth = np.exp(EPSILONS)

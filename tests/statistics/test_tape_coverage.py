@@ -23,11 +23,11 @@ import hpcdp
 from hpcdp.analytic import GaussianShift, NormalMixture
 from hpcdp.analytic.counts import geometric_sum_pair
 from hpcdp.engine.context import Context
+from hpcdp.engine.index import Index, TapeSpan
 from hpcdp.errors import MechanismError
 from hpcdp.importance.plan import PARTS, Choice, DrawTape, stage_of
 from hpcdp.importance.work import Drawer, Judge, _chunks, _learn
 from hpcdp.mechanisms.outputs import Schema
-from hpcdp.planning.index import Index, TapeSpan
 from hpcdp.results.assemble import assemble
 from hpcdp.store.layout import Layout
 from hpcdp.study.file import Study

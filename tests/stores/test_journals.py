@@ -13,7 +13,7 @@ from commands import call, one_message, show
 from journals import line_of, lines_of, records
 from studies import make_study
 
-from hpcdp.engine import driver
+from hpcdp.driver import driver
 from hpcdp.store.layout import Layout
 
 PAIR = [([0.0], [1.0])]

@@ -16,7 +16,7 @@ from journals import records
 
 import hpcdp.store.root
 from hpcdp import Study
-from hpcdp.engine.driver import store_problem
+from hpcdp.driver.driver import store_problem
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import acquire

@@ -15,13 +15,13 @@ from commands import call, one_message, stored_problem
 from journals import records
 from studies import files_below, make_study
 
-from hpcdp.engine import driver, tasks
+from hpcdp.driver import driver
+from hpcdp.engine import sampling, tasks
 from hpcdp.engine.context import Context
 from hpcdp.engine.failures import RunFailed
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
 from hpcdp.mechanisms.outputs import Outputs, Schema
-from hpcdp.planning import sampling
 from hpcdp.results.result import load_result
 from hpcdp.store import databases
 from hpcdp.store.fence import replacing

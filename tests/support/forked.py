@@ -284,7 +284,7 @@ if __name__ == "__main__":
     import hpcdp.__main__
     import hpcdp.cli.command
     import hpcdp.clusters.jobs
-    import hpcdp.engine.driver
+    import hpcdp.driver.driver
     import hpcdp.engine.tasks
     import hpcdp.report.audit
     import hpcdp.report.plots

@@ -18,7 +18,7 @@ from hpcdp.engine import writer
 from hpcdp.store import records
 
 CONTEXT = multiprocessing.get_context("forkserver")  # children that have the libraries already, and no threads
-CONTEXT.set_forkserver_preload(["hpcdp.engine.driver", "hpcdp.losses.knn.knn"])
+CONTEXT.set_forkserver_preload(["hpcdp.driver.driver", "hpcdp.losses.knn.knn"])
 
 CHANGES = {"os.rename": (0, 1), "os.remove": (0,), "os.rmdir": (0,), "shutil.rmtree": (0,), "open": (0,)}
 """Audit events of calls that overwrite or delete, and which of their arguments they change."""

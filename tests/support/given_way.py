@@ -10,18 +10,18 @@ from typing import ClassVar
 import numpy as np
 from pydantic import BaseModel
 
+from hpcdp.engine.derived import counted_cells, maximum_of
+from hpcdp.engine.index import first_of
 from hpcdp.engine.sweep import sweep
+from hpcdp.engine.task import Amounts, Progress, Task, Work
 from hpcdp.keys import digest_json
 from hpcdp.losses import LOSSES, LossKind
 from hpcdp.losses.counts import count_losses
+from hpcdp.methods.sample_split.derive import Counted, estimates_of, threshold_of
+from hpcdp.methods.sample_split.plan import draws_and_calls, worst_errors  # noqa: F401  # a part of this way
 from hpcdp.notions.accuracy import resample_classes
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.spectrum import exceedances, make_cells
-from hpcdp.planning.counted import draws_and_calls, worst_errors  # noqa: F401  # a part of this way
-from hpcdp.planning.index import first_of
-from hpcdp.planning.task import Amounts, Progress, Task, Work
-from hpcdp.results.counted import Counted, estimates_of, threshold_of
-from hpcdp.results.ways import counted_cells, maximum_of
 from hpcdp.study.problem import describe_pairs
 from hpcdp.study.ways import WAYS, Way
 

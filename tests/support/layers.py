@@ -21,10 +21,11 @@ FLOORS = (
     ("study", "at_risk", "lipschitz"),
     ("testing",),
     ("clusters",),
-    ("planning",),
-    ("results",),
     ("engine",),
+    ("methods",),
     ("importance",),
+    ("results",),
+    ("driver",),
     ("report",),
     ("__init__",),
     ("cli",),
@@ -35,7 +36,7 @@ FLOORS = (
 EXCEPTIONS = {
     ("hpcdp.results.result", "hpcdp.report.plots"): "Result.plot",
     ("hpcdp.results.result", "hpcdp.report.html.page"): "Result.report",
-    ("hpcdp.engine.repeats", "hpcdp.report.plots"): "Repeats.plot",
+    ("hpcdp.driver.repeats", "hpcdp.report.plots"): "Repeats.plot",
 }
 """Imports upwards, each inside the method that it is for."""
 

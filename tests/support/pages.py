@@ -11,7 +11,7 @@ from typing import Any
 
 from commands import call
 
-from hpcdp.engine.driver import run
+from hpcdp.driver.driver import run
 from hpcdp.errors import HpcdpError
 from hpcdp.report.html.provenance import to_toml
 from hpcdp.results.result import Result

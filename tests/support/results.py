@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from studies import learn_and_count, make_study, pose
 
-from hpcdp.planning.index import Index
+from hpcdp.engine.index import Index
 from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.results.result import Result
 from hpcdp.study.file import Study

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from distributed import Client
 
+from hpcdp.driver.driver import run as run_whole
 from hpcdp.engine.context import Context
-from hpcdp.engine.driver import run as run_whole
-from hpcdp.engine.learning import _learn
+from hpcdp.engine.index import Index, Span
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.stopping import Stop
 from hpcdp.losses import make_loss
 from hpcdp.mechanisms.outputs import Schema
-from hpcdp.planning.index import Index, Span
+from hpcdp.methods.sample_split.learning import _learn
 from hpcdp.results.result import Result
 from hpcdp.store.layout import Layout
 from hpcdp.study.databases import load_databases

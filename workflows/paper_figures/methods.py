@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hpcdp.engine.driver import run
-from hpcdp.engine.repeats import repeat
+from hpcdp.driver.driver import run
+from hpcdp.driver.repeats import repeat
 from hpcdp.errors import StudyError
 from hpcdp.results.ranking import rank
 from hpcdp.store.root import is_store

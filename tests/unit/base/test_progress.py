@@ -11,8 +11,8 @@ import pytest
 from hpcdp.engine import progress
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.stopping import Stop
+from hpcdp.engine.task import Task
 from hpcdp.importance.plan import LearnTape
-from hpcdp.planning.task import Task
 
 DEAR_FIRST = [35.0 + step for step in range(40)]  # a step a second, once kernels were compiled
 STEADY = [3.0 * step for step in range(1, 41)]

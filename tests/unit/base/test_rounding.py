@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from results import changed, measured, named
 
 from hpcdp._base.rounding import at_least, at_most, failure, gap, percent, share, shorter
+from hpcdp.engine.accuracy import Statement
 from hpcdp.notions.accuracy import share_radius, worst_share_error
-from hpcdp.planning.accuracy import Statement
 from hpcdp.report import audit as audit_report
 from hpcdp.report import comparison, table, verdict
 from hpcdp.report.audit import sequential_report

@@ -12,11 +12,11 @@ from scipy.special import betaincc
 from true_claims import COUNTS, GAMMA, LIMITS, TRUE, claim, true_epsilons
 
 from hpcdp.analytic import GaussianShift, LaplaceShift, toy_dpsgd_pair
+from hpcdp.engine.derived import derived
 from hpcdp.errors import StudyError
 from hpcdp.notions.box import epsilon_lower, error_limits, margins, mu_lower, promises
 from hpcdp.report.audit import report
 from hpcdp.results.audit import audit
-from hpcdp.results.ways import derived
 from hpcdp.study.claims import Claim
 from hpcdp.study.ways import WAYS
 

@@ -12,10 +12,10 @@ from results import changed, measured
 from scipy.special import ndtr
 from scipy.stats import binom
 
+from hpcdp.engine.derived import derived
 from hpcdp.notions.bounds import joint_lower, joint_rejects, normal_upper
 from hpcdp.notions.resolution import ascend, extrapolate, largest_upper
 from hpcdp.report.table import table
-from hpcdp.results.ways import derived
 from hpcdp.study.ways import WAYS
 
 # limits of the learned set

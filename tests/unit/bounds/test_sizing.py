@@ -10,14 +10,14 @@ import pytest
 from scipy.special import ndtr
 
 from hpcdp.analytic import GaussianShift
-from hpcdp.planning.target_draws import rates_of
-from hpcdp.planning.targets import (
+from hpcdp.engine.derived import fewest
+from hpcdp.methods.sample_split.derive import DERIVED
+from hpcdp.methods.sample_split.foreseen import rates_of
+from hpcdp.methods.sample_split.targets import (
     forecast_target,
     next_sizes,
     target_column,
 )
-from hpcdp.results.counted import DERIVED
-from hpcdp.results.ways import fewest
 from hpcdp.study.estimate import Target
 from hpcdp.study.sizes import Sizes
 
@@ -63,7 +63,7 @@ def test_planned_tests_are_long_enough(mu, epsilon, start, direction, error):
     assert np.quantile(found, 0.99) < 1.5
     assert np.median(found) > 0.6, "nor is much wasted"
     if direction is not None and mu == 1.0 and error == 0.1:
-        with patch("hpcdp.planning.targets._MOST_TALLY_RATIO", 1.0):
+        with patch("hpcdp.methods.sample_split.targets._MOST_TALLY_RATIO", 1.0):
             _, equal = histories(mu, epsilon, start, direction, error, runs)
         assert np.mean(tallied) < 0.75 * np.mean(equal), "tallies of each side as many as it needs are fewer"
 

@@ -37,7 +37,7 @@ LATE = {
     "hpcdp.notions._draw": "matplotlib",
     "hpcdp.clusters": "a run that is local loads no dask",
     "hpcdp.engine.executors": "a run that is local loads no dask",
-    "hpcdp.engine.repeats": "a picture, of a higher floor: see EXCEPTIONS",
+    "hpcdp.driver.repeats": "a picture, of a higher floor: see EXCEPTIONS",
     "hpcdp.results.result": "pictures and pages, of a higher floor: see EXCEPTIONS",
     "hpcdp.report.printed": "what notebooks show needs templates and pictures",
     "hpcdp.testing.plugin": "every pytest loads it, also where no test is of privacy",
@@ -73,9 +73,9 @@ def test_imports_go_down_and_in_no_circle(modules: dict[str, ast.Module]) -> Non
 @pytest.mark.parametrize(
     "planted",
     [
-        "from hpcdp.engine.driver import run",
-        "def f():\n    import hpcdp.engine.driver",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from hpcdp.engine.driver import run",
+        "from hpcdp.driver.driver import run",
+        "def f():\n    import hpcdp.driver.driver",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from hpcdp.driver.driver import run",
         "import hpcdp",
         "def f():\n    import hpcdp.errors\n    return hpcdp.run",  # it binds hpcdp, which hands on all that is public
     ],

@@ -11,13 +11,13 @@ import pytest
 from commands import call, show, write_study
 from learning import LDA, learned, sides, vector
 
-from hpcdp.engine.reuse import count_part
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.losses import LOSSES, foreign_code, refuse_unusable
 from hpcdp.losses._alone import has_equal_scores, refuse_batch_dependent
 from hpcdp.losses.counts import count_losses
 from hpcdp.losses.knn.parameters import KnnKind
 from hpcdp.mechanisms.outputs import Schema
+from hpcdp.methods.cross_fitting.work import count_part
 from hpcdp.study.reuse import Fold, Part
 
 # Tells D from D' by the mean of a batch, so almost surely, where one output tells next to nothing.

@@ -16,7 +16,7 @@ from scipy import stats
 from studies import learn_and_count, make_study, pose
 
 from hpcdp.analytic import exact
-from hpcdp.engine.driver import run as run_study
+from hpcdp.driver.driver import run as run_study
 from hpcdp.losses import kind_of, make_loss
 from hpcdp.losses.auto import _line
 from hpcdp.losses.line.step import StepCounter

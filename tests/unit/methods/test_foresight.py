@@ -10,8 +10,8 @@ from scipy.special import ndtr
 from studies import make_study
 
 from hpcdp.analytic import GaussianShift, LaplaceShift
-from hpcdp.planning.summary import plan
-from hpcdp.planning.target_draws import draws_needed, foresee, rates_of
+from hpcdp.driver.plan import plan
+from hpcdp.methods.sample_split.foreseen import draws_needed, foresee, rates_of
 
 
 @pytest.mark.parametrize(("mu", "epsilon"), [(1.0, 3.0), (0.3, 0.7), (2.0, 0.0)])

@@ -13,13 +13,13 @@ from scipy.optimize import brentq
 from simulated import simulate
 
 from hpcdp.analytic import ApproximateDP, Discrete, GaussianShift, LaplaceShift, Subsampled
+from hpcdp.engine.derived import maximum_of
 from hpcdp.errors import StudyError
 from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.report.verdict import report, to_json
 from hpcdp.results.audit import audit
 from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.verdict import verify
-from hpcdp.results.ways import maximum_of
 from hpcdp.study.claims import RenyiLimit, parse_claim
 
 HERE = Path("nowhere")

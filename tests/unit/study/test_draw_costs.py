@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from studies import REALS, make_study, pose
 
-from hpcdp.planning.summary import make_plan, plan
+from hpcdp.driver.plan import make_plan, plan
 from hpcdp.study._timing import time_draws
 from hpcdp.study.trial_draws import Trial
 

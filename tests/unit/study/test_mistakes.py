@@ -16,9 +16,9 @@ from commands import SEED, call, write_study
 
 import hpcdp
 from hpcdp.cli.arguments import make_parser
-from hpcdp.engine.driver import store_problem
+from hpcdp.driver.driver import store_problem
+from hpcdp.driver.plan import plan
 from hpcdp.errors import StudyError
-from hpcdp.planning.summary import plan
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
 from hpcdp.study.resolving import resolve

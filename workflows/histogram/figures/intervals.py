@@ -22,7 +22,7 @@ from hpcdp.losses import validate_parameters
 from hpcdp.losses.histogram.counting import count_bins
 from hpcdp.losses.histogram.parameters import FINE, HistogramParameters
 from hpcdp.notions.bins import choose_bins, largest_ratio, renyi_ratio
-from hpcdp.results.histogram import describe_interval
+from hpcdp.methods.histogram.derive import describe_interval
 from hpcdp.store.stages import Stage
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem

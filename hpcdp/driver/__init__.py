@@ -1,0 +1,1 @@
+"""What runs a study: the driver, plans, direct calls, repeated runs, audits that draw."""

@@ -1,0 +1,351 @@
+"""What would run: pairs, tasks, samples, bytes, memory, time and expected error, before anything runs."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from hpcdp._base.rounding import at_most, duration, percent
+from hpcdp.clusters import default_workers
+from hpcdp.clusters.profile import Profile
+from hpcdp.engine.accuracy import dimension, state_accuracy, state_lines
+from hpcdp.engine.cluster_needs import cluster_needs
+from hpcdp.engine.costs import Costs, runs_here, seconds_alone
+from hpcdp.engine.index import Index
+from hpcdp.engine.store_files import describe_files
+from hpcdp.engine.task import Amounts, Task
+from hpcdp.engine.ways import chosen_draws, describe_choices, planned, schedule
+from hpcdp.errors import StudyError
+from hpcdp.losses import kind_of, validate_parameters
+from hpcdp.mechanisms import STORED
+from hpcdp.mechanisms.outputs import describe
+from hpcdp.methods.cross_fitting.choice import describe_reuse, with_choice
+from hpcdp.methods.histogram.plan import describe_plan
+from hpcdp.methods.sample_split.foreseen import foresee
+from hpcdp.methods.sample_split.targets import COUNT_SECONDS, LEARNING
+from hpcdp.notions.at_risk import order_statistic
+from hpcdp.study.estimate import Estimate
+from hpcdp.study.file import Study
+from hpcdp.study.problem import Problem
+from hpcdp.study.resolving import resolve
+from hpcdp.study.trial_draws import Trial
+
+_LONGEST_DRAWING = 7 * 86400.0
+_TELLING = 0.1  # a call's own cost is shown where it is more than this part of what a chunk's draws cost
+_NAMED = 10  # pairs that a warning names
+_START, _START_HERE = 3.0, 1.0  # seconds, with and without workers
+_BASE_MEMORY = 350 << 20  # a worker with its libraries and compiled kernels
+
+_HALF, _FEW = 0.5, 1.0  # of the jobs' time: a plan warns below, where it is more than so many core-hours
+
+
+_WRAPPED = ("expected error", "radius", "published α")
+
+Rows = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A printable plan.
+
+    rows: names and words. pairs, cells, samples: how many of each; samples: draws. tasks: how many of each kind. memory: bytes of
+    a worker process. seconds: with all workers busy; drawing: of these, the mechanism's. draws_picture: whether its run ends with
+    a picture, unless told otherwise: a small one takes no longer than its picture.
+    """
+
+    name: str
+    rows: Rows
+    pairs: int
+    cells: int
+    samples: int
+    tasks: dict[str, int]
+    memory: int
+    seconds: float
+    drawing: float
+    draws_picture: bool
+
+    def __str__(self) -> str:
+        lines = [f"plan of {self.name}"]
+        for name, words in self.rows:
+            if name in _WRAPPED:
+                head, rest = f"  {name:<14} ", " " * 17
+                lines += textwrap.wrap(words, 120, initial_indent=head, subsequent_indent=rest, break_on_hyphens=False)
+            else:
+                lines.append(f"  {name:<14} {words}")
+        return "\n".join(lines)
+
+
+def make_plan(
+    problem: Problem, trial: Trial, workers: int | None, index: Index | None = None, profile: Profile | None = None
+) -> Plan:
+    """The plan of what an index (none: an empty store) leaves to do, on this machine or on a profile's cluster.
+
+    workers: 0: none, in one process; None: as many as the machine has cores, or none where the work is small.
+    """
+    costs, index = Costs.of(problem, trial), index or Index()
+    asked, workers = workers, profile.slots if profile else workers or default_workers()
+    most = 1 if asked == 0 and profile is None else workers
+    refuse_endless(problem, trial, most)
+    teaches = problem.study.at_risk is None  # else nothing is learned
+    reuse = describe_reuse(problem, costs, index.chosen) if teaches else ""
+    problem = with_choice(problem, costs, index.chosen)
+    tasks = schedule(problem, index, costs, workers)
+    e, amounts = problem.study.estimate, planned(problem).amounts(problem)
+    is_here = profile is None and runs_here(asked, seconds_alone(problem, tasks))
+    at_once = 1 if is_here else max(1, min(workers, len(tasks)))
+    chosen = chosen_draws(problem, index)
+    knows_all = chosen > 0 or not e.tape
+    samples, memory = amounts.draws + chosen, _BASE_MEMORY + amounts.memory
+    seconds = _span(tasks, at_once) + (_START_HERE if is_here else _START)
+    drawing, kinds = sum(task.drawing for task in tasks) / at_once, Counter(task.work.kind for task in tasks)
+    target, words = _describe_budget(e), ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    kept = len(problem.laws) * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
+    where = "in one process" if is_here else f"a worker process, {workers} workers"
+    beside = "" if teaches else ", beside its two databases and what the query takes"
+    rows = [
+        *(_cell_rows(problem, amounts) if teaches else [("at risk", _describe_risk(problem.study))]),
+        ("tasks", words or "none: everything is in the store"),
+        ("samples", f"{samples:,} draws" + ("" if knows_all else " to learn levels, which choose the others")),
+        ("store", f"{_bytes(kept)} of samples kept"),
+        ("files", describe_files(problem)),
+        ("memory", f"about {_bytes(memory)} {where}{beside}"),
+        ("drawing", _drawing(problem, trial, drawing, seconds, None if is_here else workers)),
+        *_time_rows(tasks, seconds, profile, memory, "" if knows_all else " for levels alone"),
+        ("target", target),
+        ("expected error", "" if target else _expected_error(problem, amounts)),
+        ("pure", _describe_pure(problem)),
+        ("foreseen", _foresee(problem.study, costs, most)),
+        *describe_choices(problem, index, costs, at_once),
+        ("reuse", reuse),
+        *_accuracy_rows(problem),
+    ]
+    return Plan(
+        name=problem.study.name,
+        rows=[(name, text) for name, text in rows if text],
+        pairs=len(problem.pairs),
+        cells=_cells(problem),
+        samples=samples,
+        tasks=dict(kinds),
+        memory=memory,
+        seconds=seconds,
+        drawing=drawing,
+        draws_picture=not is_here or bool(target),
+    )
+
+
+def _cells(problem: Problem) -> int:
+    return len(problem.pairs) * 2 * len(problem.study.epsilons)
+
+
+def _cell_rows(problem: Problem, amounts: Amounts) -> Rows:
+    """What is asked: pairs, cells, and of what outputs."""
+    e, pairs, laws = problem.study.estimate, len(problem.pairs), len(problem.laws)
+    whose = "databases" if len(problem.databases) else "laws, a row of a distribution held at a value"
+    what = f"{pairs:,} ordered pair{'s' if pairs > 1 else ''} of {laws:,} {whose}"
+    if problem.study.pairs.domain is not None:
+        what = f"all ordered pairs of {laws:,} midpoints"
+    cells = f"{_cells(problem):,} (pair, direction, ε) cells"
+    if e.certify is not None:
+        certified = pairs * (1 if e.certified_direction else 2) * len(e.certify)
+        cells += f", of which {certified:,} share the level (estimate.certify)"
+    if amounts.points:
+        cells += f", {amounts.points:,} (pair, η) cells"
+    if e.renyi:
+        cells += f", {pairs * 2 * len(e.renyi):,} (pair, direction, order) bounds"
+    equal = [number for number, (d, d_prime) in enumerate(problem.pair_laws) if d == d_prime]
+    warning = _equal_words(equal) if equal else ""
+    return [("pairs", what), ("cells", cells), ("WARNING", warning), ("outputs", describe(problem.schema))]
+
+
+def _drawing(problem: Problem, trial: Trial, drawing: float, seconds: float, workers: int | None) -> str:
+    """What drawing costs. workers: None in one process."""
+    if problem.study.mechanism.call == STORED:
+        return "none: the samples are stored"
+    each, once = trial.seconds_per_draw, trial.seconds_per_call
+    draw, call = f"{brief(each)} a draw", f"{brief(once)} a call"
+    if once <= _TELLING * each * problem.sampler.chunk:
+        cost = draw
+    else:
+        cost = f"{draw} and {call}" if each > 0.0 else call  # too fast to be told from the call
+    where = "in one process" if workers is None else f"on {workers} workers"
+    return f"about {cost} (measured), {duration(drawing)} of {duration(seconds)} {where}"
+
+
+def _time_rows(tasks: Sequence[Task], seconds: float, profile: Profile | None, memory: int, rest: str) -> Rows:
+    """How long it takes; on a cluster, what it needs and what it lacks. rest: what is not counted, in words."""
+    if profile is None:
+        return [("time", f"about {duration(seconds)}{rest}")]
+    needs, given = cluster_needs(tasks, profile), profile.worker.memory // profile.worker.process_count
+    end = datetime.now().astimezone() + timedelta(seconds=needs.seconds)
+    found = [
+        (
+            "jobs",
+            f"{needs.at_once:,} at once, {needs.jobs:,} in all, about {needs.node_hours:.2g} node-hours "
+            f"({needs.core_hours:.2g} core-hours)",
+        ),
+        ("time", f"about {duration(needs.seconds)}: until {end:%Y-%m-%d %H:%M} if no job has to wait{rest}"),
+    ]
+    if needs.share < _HALF and needs.core_hours > _FEW:
+        words = f"ONLY {needs.share:.0%} of the jobs' time: the rest goes into starting and compiling; fewer jobs (size), or a "
+        found.append(("useful", f"{words}larger worker.useful, waste less"))
+    if needs.has_endless_task:
+        words = f"TOO SHORT: a task may take {duration(needs.longest)}, a job takes tasks for {duration(needs.useful)}"
+        found.append(("walltime", words))
+    if given < memory:
+        words = f"TOO LITTLE, perhaps: the profile gives a process {_bytes(given)}; give more, or fewer processes"
+        found.append(("memory", words))
+    return found
+
+
+def _expected_error(problem: Problem, amounts: Amounts) -> str:
+    """Largest standard errors of δ̂ at the first, the middle and the last ε; empty where draws are decided later."""
+    e, levels = problem.study.estimate, problem.study.epsilons
+    if e.has_budget or e.tape or not levels:
+        return ""
+    shown = sorted({levels[0], levels[len(levels) // 2], levels[-1]})
+    worst = [planned(problem).worst_errors(problem, epsilon) for epsilon in shown]
+    errors = "; ".join(f"{at_most(sound, '.1e')} at ε = {at:g}" for at, (sound, _) in zip(shown, worst, strict=True))
+    others = "; ".join(at_most(error, ".1e") for _, error in worst)
+    which = " (all samples)" if problem.is_reused else " (test samples)"
+    k = kind_of(e.default_loss).votes(validate_parameters(e.default_loss, e.parameters), amounts.learned)
+    votes = f"; L̂ within ±{2 / math.sqrt(k):.2g} (k = {k} votes)" if k else ""
+    return f"standard error of δ̂ at most {errors}{which} where P(S) ≥ e^ε·Q(S), else {others}{votes}"
+
+
+def _accuracy_rows(problem: Problem) -> Rows:
+    """What is stated of accuracy beforehand."""
+    e, pooled = problem.study.estimate, problem.is_reused
+    if e.has_budget or e.tape:
+        return []
+    stated = state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs), pooled=pooled)
+    return state_lines(stated, percent(e.confidence), pooled) if stated else []
+
+
+def _span(tasks: Sequence[Task], workers: int) -> float:
+    """Seconds until so many workers have done tasks that cannot be cut, the longest first, and none waits for another."""
+    busy = [0.0] * workers
+    for seconds in sorted((task.seconds for task in tasks), reverse=True):
+        heapq.heapreplace(busy, busy[0] + seconds)
+    return max(busy)
+
+
+def _describe_pure(problem: Problem) -> str:
+    study = problem.study
+    if study.bounds_pure:
+        return describe_plan(problem)
+    if study.pure is None:
+        return ""
+    e, which = study.estimate, "every pair" if study.pure.test == "all" else "the pair that training names"
+    return (
+        f"one set and one output of each pair, chosen by {e.train:,} training outputs a database; {e.test:,} fresh ones of both "
+        f"databases of {which}. More tasks, that test, follow those that choose"
+    )
+
+
+def _describe_risk(study: Study) -> str:
+    section = study.at_risk
+    if section is None:
+        return ""
+    ranks = (
+        f"{cover:g} by rank {order_statistic(section.pairs, cover, section.confidence):,}" for cover in section.cover
+    )
+    return (
+        f"{section.pairs:,} pairs of databases of {section.rows:,} rows, two calls of {section.query} each and one draw of "
+        f"noise; covers {', '.join(ranks)}"
+    )
+
+
+def _equal_words(pairs: Sequence[int]) -> str:
+    """What is said of pairs of equal databases."""
+    shown = ", ".join(map(str, pairs[:_NAMED])) + (", …" if len(pairs) > _NAMED else "")
+    return (
+        f"D and D′ are equal in pair{'s' if len(pairs) > 1 else ''} {shown}: δ is 0 there, whatever the mechanism does"
+    )
+
+
+def _describe_budget(estimate: Estimate) -> str:
+    target = estimate.target
+    if target is None:
+        return f"as many draws as {estimate.time} allows" if estimate.time else ""
+    if target.precision is not None:
+        return (
+            f"an interval of pure ε {2 * target.precision:g} wide; training outputs decide how many test outputs that "
+            f"takes, at most {target.most:,} a database"
+        )
+    what = f"δ at ε = {target.epsilon:g}" if target.epsilon is not None else f"δ = {target.delta:g}"
+    if estimate.tape:
+        return f"{what} with a standard error of {100 * target.relative_error:g} %"
+    return (
+        f"{what} with a standard error of {100 * target.relative_error:g} %; validation tallies decide how many draws that "
+        "takes, before the first of them is counted"
+    )
+
+
+def _foresee(study: Study, costs: Costs, workers: int) -> str:
+    """How many draws the target of a leading pair will take, as far as anything tells, and how long."""
+    target = study.estimate.target
+    if target is None or study.estimate.tape:
+        return ""
+
+    def takes(draws: float) -> str:
+        seconds = 2.0 * (1.0 + 2.0 * LEARNING) * draws * (costs.draw + COUNT_SECONDS) / workers
+        return f"{draws:.1e} test draws per database of a pair that leads, {duration(seconds)} on {workers} workers"
+
+    found = foresee(study)
+    if found is None:
+        return f"at most {takes(target.most)}; the first tallies will tell, or a claim"
+    when, draws = found
+    if math.isinf(draws):
+        return f"{when.removesuffix(', about')}, δ is 0: no number of draws tells it"
+    too_many = f"; that is more than target.most = {target.most:.1e}: it cannot be had" if draws > target.most else ""
+    return f"{when} {takes(draws)}{too_many}"
+
+
+def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
+    """StudyError when drawing databases from distributions would take more than a week with all workers busy."""
+    amounts = planned(problem).amounts(problem)
+    draws, calls = amounts.draws, amounts.calls
+    seconds = (draws * trial.seconds_per_draw + calls * trial.seconds_per_call) / max(1, workers)
+    if problem.distributions and seconds > _LONGEST_DRAWING:
+        raise StudyError(
+            f"pairs.distributional: drawing {draws:,} outputs, each of a database of its own, would take about "
+            f"{duration(seconds)} with {workers} workers; accepted: at most {duration(_LONGEST_DRAWING)}. Take fewer samples, "
+            "rows or values, give the mechanism an each(databases, rng), or the distribution an outputs(size, rng, row, "
+            "value) that draws M(D) directly"
+        )
+
+
+def plan(
+    study: Study,
+    workers: int | None,
+    profile: Profile | None = None,
+    note: Callable[[str], None] = lambda _: None,
+    index: Index | None = None,
+) -> Plan:
+    """The plan of a whole study; raises StudyError when it is wrong. note: told of trial draws that take long.
+
+    index: of a store that holds part of it.
+    """
+    problem, trial = resolve(study, note, profile.worker.library_threads if profile else 1)
+    return make_plan(problem, trial, workers, index, profile=profile)
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            return f"{size:.0f} {unit}" if unit in ("B", "kB") else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError
+
+
+def brief(seconds: float) -> str:
+    """A short time in two digits."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)):
+        if seconds >= 0.9995 * size:
+            return f"{seconds / size:.2g} {unit}" if seconds < 99.5 * size else f"{seconds / size:.0f} {unit}"
+    return "0 ns" if seconds < 5e-10 else "1 ns"

@@ -1,0 +1,293 @@
+"""The sequential audit: batches are drawn until a claim is refuted or the budget ends.
+
+Each batch is bet on with what the earlier ones taught, so the false-alarm probability is at most 1 − confidence however
+often one looks (Ville's inequality; `hpcdp.notions.betting`). A batch is drawn by tasks, a chunk each, and stays in the
+store; what was won is recorded after each batch, so that a later run goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp._base.doing import at_risk
+from hpcdp._base.rounding import at_least
+from hpcdp.clusters import TaskExecutor, parse_place
+from hpcdp.driver.driver import opened
+from hpcdp.engine.context import open_context
+from hpcdp.engine.costs import Costs
+from hpcdp.engine.execute import execute, run_batches
+from hpcdp.engine.executors import Executors, Options, refuse_place
+from hpcdp.engine.failures import describe_killed, failed
+from hpcdp.engine.identical_chunks import Chunk, identical
+from hpcdp.engine.monitor import Monitor
+from hpcdp.engine.progress import Progress
+from hpcdp.engine.sampling import DrawRounds
+from hpcdp.engine.task import Task
+from hpcdp.errors import DamagedError, StudyError
+from hpcdp.keys import digest_json
+from hpcdp.losses import foreign_code, kind_of, make_loss, validate_parameters
+from hpcdp.losses._alone import refuse_batch_dependent
+from hpcdp.losses.protocol import Loss, Side
+from hpcdp.mechanisms import READERS
+from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.notions.betting import Check, Learner, Lines, Rules, Wealth, average, count_cells, lines_of, play
+from hpcdp.results.sequential import ROUNDS, Look, Rounds, SequentialAudit, cells_of, note_audit, round_name
+from hpcdp.store.layout import Generation, Layout
+from hpcdp.store.lease import Lease
+from hpcdp.store.records import commit, has_record, read_record, record_names, set_aside
+from hpcdp.store.samples import SAMPLES, DamagedBlock, read_blocks, set_block_aside
+from hpcdp.store.stages import Stage
+from hpcdp.study.claims import Claim
+from hpcdp.study.problem import Problem
+from hpcdp.study.stored import changed_code, changed_words
+from hpcdp.study.trial_draws import Trial, equals_no_chance
+
+_KEEP = 5e-3  # seconds to store a chunk
+_DIGITS = 6
+
+
+def run_sequential(
+    problem: Problem,
+    trial: Trial,
+    store: Path,
+    claim: Claim,
+    orientation: str,
+    rounds: Rounds,
+    options: Options,
+    progress: Progress,
+    again: str,
+) -> SequentialAudit:
+    """Draw batches until the claim is refuted or the budget ends; goes on from what the store holds.
+
+    The null hypothesis is that every pair meets the claim; the wealth is the mean of the pairs'. The loss is the study's,
+    learned anew for each block of a batch on the outputs before it. again: the command that goes on.
+
+    Raises:
+        StudyError: the mechanism reads stored samples, or the loss is literal-knn.
+        RunFailed: the mechanism failed on some chunks. StoreError, LeaseError, Stopped: as `hpcdp.run`.
+    """
+    refuse_unplayable(problem)
+    refuse_place(options)
+    where = parse_place(options.cluster)
+    with opened(problem, store, options, progress) as (layout, lease, version):
+        monitor = Monitor(progress, options.stop, lease.lost.is_set, partial(describe_killed, problem))
+        lease.news = monitor.news
+        options.stop.check()
+        chunks = len(problem.laws) * rounds.chunks(rounds.rounds).start
+        seconds = Costs.of(problem, trial).drawing(chunks * rounds.chunk, chunks) + _KEEP * chunks
+        with Executors(layout, lease, problem, options, where, monitor, keeps=True) as executors:
+            executor = executors.executor(seconds)
+            game = _Game(problem, layout, claim, orientation, rounds)
+            note_audit(layout, game.key, claim.text, orientation, rounds, lease.generation)
+            looks: list[Look] = []
+            for number in range(rounds.rounds):
+                _draw(game, executor, lease, version, number, monitor, again)
+                looks.append(game.look(executor, version, number, monitor, lease.generation))
+                progress.note(_words(looks[-1], game.failure))
+                if looks[-1].refuted:
+                    break
+            warnings = changed_words(changed_code(layout, problem.study))
+    return SequentialAudit(problem.study, claim.text, orientation, rounds, looks, cells_of(game.wealths), warnings)
+
+
+def refuse_unplayable(problem: Problem) -> None:
+    """Refuse a study whose batches cannot be drawn, or whose loss learns for each ε anew; StudyError."""
+    if problem.sampler.call in READERS:
+        raise StudyError(
+            f"--sequential: the samples of {problem.sampler.call} are there already, so that none can be saved; "
+            "accepted: a mechanism that draws"
+        )
+    if problem.study.estimate.reuse is not False:
+        raise StudyError("estimate.reuse: every batch of audit --sequential tests and then teaches; accepted: false")
+    if problem.study.estimate.tape:
+        raise StudyError(
+            "estimate.tape: every batch of audit --sequential is drawn plainly; given: true; accepted: false"
+        )
+    name = problem.study.estimate.default_loss
+    if kind_of(name).way:
+        raise StudyError(f"estimate.loss: {name} was given; accepted by audit --sequential: every other loss")
+
+
+def _words(look: Look, failure: float) -> str:
+    said = "refuted" if look.refuted else f"refuted from {1.0 / failure:g} on"
+    return f"{look.samples:,} samples per database: evidence {at_least(look.evidence, '.3g')} ({said})"
+
+
+class _Game:
+    """Bets on the batches of all pairs, and their records."""
+
+    def __init__(self, problem: Problem, layout: Layout, claim: Claim, orientation: str, rounds: Rounds) -> None:
+        e = problem.study.estimate
+        self.problem, self.layout, self.rounds = problem, layout, rounds
+        self.failure = 1.0 - e.confidence
+        self.lines: Lines = lines_of(claim.convex_tradeoff, orientation)  # type: ignore[arg-type]
+        self.rules = _rules(problem)
+        self.wealths = [Wealth() for _ in problem.pairs]
+        self.total = Wealth()
+        self.prints: dict[str, Chunk] = {}
+        parameters = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
+        self.key = digest_json(
+            [
+                "rounds",
+                [rounds.chunk, rounds.batch],
+                [e.default_loss, parameters],
+                list(problem.pair_laws),
+                self.lines.etas.tolist(),
+                self.lines.deltas.tolist(),
+                vars(self.rules),
+            ]
+        )
+
+    @property
+    def stage(self) -> Stage:
+        """Where batches lie."""
+        return Stage.endless(self.rounds.chunk)
+
+    def look(self, executor: TaskExecutor, version: int, number: int, monitor: Monitor, generation: Generation) -> Look:
+        """Bet on a batch that is drawn, or read what was won."""
+        name = round_name(self.key, number)
+        if not self._recall(name):
+            root, wealths = str(self.layout.root.resolve()), tuple(self.wealths)
+            given = root, version, self.lines, self.rounds, number, wealths, self.rules
+            (self.wealths,) = run_batches(executor, monitor, bet, [given], f"bet-{number}")
+            self.total = average(self.total, self.wealths)
+            body = {"wealths": [w.to_dict() for w in self.wealths], "total": self.total.to_dict()}
+            commit(self.layout, ROUNDS, name, body, generation)
+        return Look.of(self.total, self.failure)
+
+    def _recall(self, name: str) -> bool:
+        """Whether a round was played before; then the wealths are as they were after it."""
+        try:
+            body = read_record(self.layout, ROUNDS, name)
+        except DamagedError:
+            return False  # it is played again, on the same outputs
+        self.wealths = [Wealth.from_dict(w) for w in body["wealths"]]
+        self.total = Wealth.from_dict(body["total"])
+        return True
+
+
+def bet(
+    root: str, version: int, lines: Lines, rounds: Rounds, number: int, wealths: Sequence[Wealth], rules: Rules
+) -> list[Wealth]:
+    """What each pair's wealth becomes with a batch: its loss learns from all earlier ones, and from the batch as it goes on."""
+    context = open_context(root, version)
+    problem, e = context.problem, context.problem.study.estimate
+    foreign = foreign_code(e.default_loss, e.parameters)
+    check = _checker(foreign) if foreign is not None else None
+    learn = _learner(make_loss(e.default_loss, e.parameters, problem.study.folder), foreign is not None)
+    stage, start = Stage.endless(rounds.chunk), rounds.chunks(number).start
+
+    def read(law: str, chunks: range) -> Outputs:
+        parts = list(read_blocks(context.layout, stage, law, problem.schema, chunks)) if chunks else []
+        return np.concatenate(parts) if parts else np.empty(problem.schema.shape(0), problem.schema.dtype)
+
+    past, batch = ({law: read(law, chunks) for law in problem.laws} for chunks in (range(start), rounds.chunks(number)))
+    found: list[Wealth] = []
+    for wealth, (d, d_prime) in zip(wealths, problem.pair_laws, strict=True):
+        with at_risk(f"estimate.loss {e.default_loss} (learning)"):
+            found += play([wealth], [lines], learn, (past[d], past[d_prime]), (batch[d], batch[d_prime]), rules, check)
+    return found
+
+
+def _rules(problem: Problem) -> Rules:
+    """The rules, with a start that is long enough for a given number of neighbours."""
+    k = getattr(validate_parameters(problem.study.estimate.default_loss, problem.study.estimate.parameters), "k", None)
+    return Rules(first=max(Rules().first, k)) if isinstance(k, int) else Rules()
+
+
+def _learner(loss: Loss, is_foreign: bool) -> Learner:
+    """What learns from both sides. is_foreign: scores are rounded to `_DIGITS` after the point.
+
+    Edges of cells are scores that occurred, so that without it the last bits of equal outputs would decide on their cell.
+    """
+
+    def learn(p: Outputs, q: Outputs) -> Callable[[Outputs], NDArray[np.float64]]:
+        score = loss.fit(Side(p, p.shape[0]), Side(q, q.shape[0])).score
+        return (lambda outputs: np.round(score(outputs), _DIGITS)) if is_foreign else score
+
+    return learn
+
+
+@dataclass(frozen=True, eq=False)
+class _Bins:
+    """What a bet counts: outputs by the cells between its edges."""
+
+    score: Callable[[Outputs], NDArray[np.float64]]
+    edges: NDArray[np.float64]
+
+    def count(self, outputs: Outputs) -> NDArray[np.int64]:
+        return count_cells(self.edges, self.score(outputs))
+
+    def state(self) -> None:
+        return None
+
+
+def _checker(name: str) -> Check:
+    """What refuses scores of somebody's class that depend on the block, whatever they win or lose."""
+
+    def check(score: Callable[[Outputs], NDArray[np.float64]], outputs: Outputs, edges: NDArray[np.float64]) -> None:
+        refuse_batch_dependent(_Bins(score, edges), outputs, name)
+
+    return check
+
+
+def _draw(
+    game: _Game, executor: TaskExecutor, lease: Lease, version: int, number: int, monitor: Monitor, again: str
+) -> None:
+    """Have the chunks of a round drawn that are not there, or damaged; refuse those that chance cannot make equal."""
+    problem, layout, stage = game.problem, game.layout, game.stage
+    for law in problem.laws:
+        for chunk in game.rounds.chunks(number):
+            try:
+                for _ in read_blocks(layout, stage, law, problem.schema, range(chunk, chunk + 1)):
+                    pass
+            except DamagedBlock as error:
+                if has_record(layout, *error.record):
+                    monitor.note(f"damaged: {error}; it is drawn again")
+                    set_block_aside(layout, *error.record)
+    there = record_names(layout, SAMPLES)
+    tasks = [
+        Task(f"round-{number}-{law}-{chunk}", DrawRounds(((law, chunk, game.rounds.chunk),)), (), 1, 1.0)
+        for law in problem.laws
+        for chunk in game.rounds.chunks(number)
+        if stage.name_of(law, chunk) not in there
+    ]
+    if tasks:
+        monitor.begin(f"round {number + 1}", tasks)
+        lease.beat()
+        outcome = execute(executor, str(layout.root.resolve()), version, lease.generation, tasks, monitor)
+        if outcome.failures:
+            raise failed(outcome.failures, again)
+    _refuse_equal_chunks(game, number, again)
+
+
+def _refuse_equal_chunks(game: _Game, number: int, again: str) -> None:
+    """Compare the chunks of a round, of all laws, with each other and with all before; no bet on equal ones would be fair."""
+    problem, layout, stage = game.problem, game.layout, game.stage
+    for law in problem.laws:
+        for chunk in game.rounds.chunks(number):
+            (text,) = read_record(layout, SAMPLES, stage.name_of(law, chunk))["fingerprints"]
+            new = (law, stage.name, chunk)
+            old = game.prints.setdefault(text, new)
+            if old == new:
+                continue
+            (outputs,) = read_blocks(layout, stage, law, problem.schema, range(chunk, chunk + 1))
+            if equals_no_chance(outputs):
+                _set_aside(layout, {old[0], law})
+                raise identical(problem, old, new, f"{again} --allow-changed-code")
+
+
+def _set_aside(layout: Layout, laws: set[str]) -> None:
+    """Take the batches of these laws out of use, and what was won, which is played again on batches that stay."""
+    for name in record_names(layout, SAMPLES):
+        law, stage, *_ = name.split("-")
+        if law in laws and stage == Stage.endless(1).name:
+            set_block_aside(layout, SAMPLES, name)
+    for name in record_names(layout, ROUNDS):
+        set_aside(layout, ROUNDS, name)

@@ -1,0 +1,221 @@
+"""The tasks that draw the samples which are kept; and how long a task should last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, NamedTuple
+
+from hpcdp.engine.costs import Costs
+from hpcdp.engine.index import Index
+from hpcdp.engine.task import Task, Work
+from hpcdp.store.stages import Stage
+from hpcdp.study.problem import Problem
+from hpcdp.study.sizes import Sizes
+
+_SHORTEST, _LONGEST = 0.5, 20.0  # seconds a task
+_TASKS_PER_WORKER = 8
+_BLOCK_SECONDS = 3e-3  # to write the files and the record of a block, whatever its size
+_PACKED_SECONDS = 1e-4  # of a block in a pack
+_PACKED_BYTES = 4 << 20  # of a block that goes into a pack
+_RATE = 250.0  # tasks a second, half of what a scheduler does on one core
+
+BLOCK_PAIRS = 16
+"""Pairs that share one drawn chunk of D, where a pair is cut in spans."""
+
+
+@dataclass(frozen=True)
+class Draw(Work):
+    """Draw and keep blocks: (law, stage by name, block). packed: many in an array, since each is small."""
+
+    kind: ClassVar[str] = "sample"
+    does: ClassVar[str] = "hpcdp.engine.tasks:draw"
+    blocks: tuple[tuple[str, str, int], ...]
+    packed: bool = False
+
+    def split(self) -> Sequence[Draw]:
+        return [Draw((block,), self.packed) for block in self.blocks]
+
+    def describe(self, problem: Problem) -> str:
+        ((law, name, block),) = self.blocks
+        chunks = _stage(problem, name).block_chunks(block)
+        return f"{name} chunks {chunks[0]} to {chunks[-1]} of {problem.describe_law(law)}"
+
+    def cause(self, problem: Problem) -> str:
+        ((law, name, block),) = self.blocks
+        return _stage(problem, name).name_of(law, block)
+
+
+@dataclass(frozen=True)
+class DrawRounds(Work):
+    """Draw chunks of a sequential audit's batches, each a block of its own, so that none waits for another.
+
+    chunks: (law, number, outputs).
+    """
+
+    kind: ClassVar[str] = "round"
+    does: ClassVar[str] = "hpcdp.engine.tasks:draw_rounds"
+    is_one_draw: ClassVar[bool] = True
+    chunks: tuple[tuple[str, int, int], ...]
+
+    def split(self) -> Sequence[DrawRounds]:
+        return [DrawRounds((chunk,)) for chunk in self.chunks]
+
+    def describe(self, problem: Problem) -> str:
+        ((law, number, _),) = self.chunks
+        return f"round chunk {number} of {problem.describe_law(law)}"
+
+    def cause(self, problem: Problem) -> str:
+        ((law, number, size),) = self.chunks
+        return Stage.endless(size).name_of(law, number)
+
+
+def _stage(problem: Problem, name: str) -> Stage:
+    return problem.train if name == "train" else problem.test
+
+
+def task_seconds(seconds: float, workers: int) -> float:
+    """How long a task should last where all take so many seconds: short enough for every worker to have some, and so long that a
+    scheduler keeps up with all of them.
+    """
+    return max(_SHORTEST, workers / _RATE, min(_LONGEST, seconds / (_TASKS_PER_WORKER * max(1, workers))))
+
+
+class TaskList:
+    """Tasks in the making: first those that draw what is kept and not there yet, then those that are added.
+
+    seconds: of all that is added. tasks: so far. target: seconds that a task should last.
+    """
+
+    def __init__(self, problem: Problem, index: Index, costs: Costs, seconds: float, workers: int) -> None:
+        self.target = task_seconds(seconds + sampling_seconds(problem, index, costs), workers)
+        self.tasks = sample_tasks(problem, index, costs, self.target)
+        self._drawn: dict[tuple[str, str], list[tuple[int, str]]] = {}
+        for task in self.tasks:
+            assert isinstance(task.work, Draw)
+            for law, stage, block in task.work.blocks:
+                self._drawn.setdefault((law, stage), []).append((block, task.name))
+
+    def fit(self, seconds: float) -> int:
+        """How many of what takes so long go into one task."""
+        return max(1, int(self.target / max(1e-9, seconds)))
+
+    def drawing(
+        self, laws: Iterable[str], stages: Iterable[str] = ("train", "test"), blocks: range | None = None
+    ) -> set[str]:
+        """Names of the tasks that draw samples of these laws, in these stages and blocks (None: all)."""
+        found = (block for law in laws for stage in stages for block in self._drawn.get((law, stage), ()))
+        return {name for block, name in found if blocks is None or block in blocks}
+
+    def add(
+        self,
+        kind: str,
+        work: Work,
+        after: Iterable[str],
+        units: int,
+        seconds: float,
+        drawing: float = 0.0,
+        sizes: Sizes | None = None,
+    ) -> str:
+        """One more task, of which the name is returned; see `Task`."""
+        name = f"{kind}-{len(self.tasks)}"
+        self.tasks.append(Task(name, work, tuple(sorted(set(after))), units, seconds, drawing, sizes))
+        return name
+
+
+def sample_tasks(problem: Problem, index: Index, costs: Costs, target: float, last: bool = False) -> list[Task]:
+    """The tasks that draw blocks which are kept and not there yet, each of about `target` seconds.
+
+    last: nothing follows them, so large blocks come first and the second half in ever shorter tasks: workers end together.
+    """
+    stages = {stage.name: stage for stage in problem.kept_stages}
+    tasks: list[Task] = []
+    batch: list[tuple[str, str, int]] = []
+    seconds = drawing = 0.0
+
+    def flush(packed: bool) -> None:
+        nonlocal batch, seconds, drawing
+        if batch:
+            units = sum(len(stages[stage].block_chunks(block)) for _, stage, block in batch)
+            tasks.append(Task(f"sample-{len(tasks)}", Draw(tuple(batch), packed), (), units, seconds, drawing))
+        batch, seconds, drawing = [], 0.0, 0.0
+
+    blocks = _blocks_left(problem, index, costs)
+    if last:
+        blocks.sort(key=lambda block: -block.seconds)
+    total = left = sum(block.seconds for block in blocks)
+    for packed in (False, True):
+        for block in blocks:
+            if block.packed == packed:
+                batch.append(block.key)
+                seconds, drawing, left = seconds + block.seconds, drawing + block.drawing, left - block.seconds
+                if seconds >= (min(target, max(_SHORTEST, 2.0 * target * left / total)) if last else target):
+                    flush(packed)
+        flush(packed)
+    return tasks
+
+
+def sampling_seconds(problem: Problem, index: Index, costs: Costs) -> float:
+    """Seconds that drawing what is kept and not there yet takes."""
+    return sum(block.seconds for block in _blocks_left(problem, index, costs))
+
+
+class _Block(NamedTuple):
+    """A block to draw: law, stage and number; seconds that it takes, of which drawing; whether it goes into a pack."""
+
+    key: tuple[str, str, int]
+    seconds: float
+    drawing: float
+    packed: bool
+
+
+def _blocks_left(problem: Problem, index: Index, costs: Costs) -> list[_Block]:
+    """Every block that is kept and not there yet, in the pairs' order."""
+    keys: list[tuple[str, str, int]] = []
+    small = {stage.name for stage in problem.kept_stages if is_small(problem, stage)}
+    cost: dict[tuple[str, int], tuple[float, float]] = {}
+    for stage in problem.kept_stages:
+        for block in range(stage.blocks):
+            size = stage.block_size(block)
+            drawing = costs.drawing(size, len(stage.block_chunks(block)))
+            cost[stage.name, block] = drawing + costs.write * size, drawing
+            keys += [(law, stage.name, block) for law in problem.laws if stage.name_of(law, block) not in index.samples]
+    found = []
+    for key in keys:
+        (seconds, drawing), packed = cost[key[1:]], key[1] in small
+        found.append(_Block(key, seconds + (_PACKED_SECONDS if packed else _BLOCK_SECONDS), drawing, packed))
+    order = {law: i for i, law in enumerate(problem.laws)}
+    stages = {"train": 0, "test": 1}
+    few = len(order) <= 4  # few laws: all training first, so that learning starts early; many: law by law
+
+    def place(found: _Block) -> tuple[int, int, int]:
+        law, stage, block = found.key
+        return (stages[stage], order[law], block) if few else (order[law], stages[stage], block)
+
+    return sorted(found, key=place)
+
+
+def is_small(problem: Problem, stage: Stage) -> bool:
+    """Whether all that a law has in a stage is one small block, which lies with others in one array.
+
+    What cannot be drawn again has files of its own: what is damaged then takes out of use what rests on its law alone.
+    """
+    fits = stage.blocks == 1 and problem.schema.bytes_stored(stage.total) <= _PACKED_BYTES
+    return problem.sampler.reproducible and fits
+
+
+def cut(stage: Stage, gaps: Iterable[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:
+    """Spans of at most `length` chunks; a short last chunk is a span of its own, so that more samples keep the rest."""
+    full = stage.total // stage.chunk
+    for start, stop in gaps:
+        edges = [*range(start, stop, length), stop]
+        if start < full < stop and full not in edges:
+            edges = sorted([*edges, full])
+        yield from pairwise(edges)
+
+
+def batches(items: Sequence[int], size: int) -> Iterator[list[int]]:
+    """So many at a time."""
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])

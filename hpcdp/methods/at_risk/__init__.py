@@ -1,0 +1,1 @@
+"""Privacy at risk: pairs of databases that are drawn and kept."""

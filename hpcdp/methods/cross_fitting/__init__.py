@@ -1,0 +1,1 @@
+"""Cross-fitting: every sample teaches and tests."""

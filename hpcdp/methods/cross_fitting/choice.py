@@ -1,0 +1,110 @@
+"""Whether outputs are so expensive that every one should teach and test: the rule of `estimate.reuse = "auto"`.
+
+It rests on measured seconds, so two machines may choose differently. A run chooses once for a store, and records it before
+anything acts on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hpcdp.engine.costs import Costs
+from hpcdp.losses import kind_of
+from hpcdp.mechanisms import READERS
+from hpcdp.methods.cross_fitting.plan import part_seconds
+from hpcdp.store.layout import Generation, Layout
+from hpcdp.study.decisions import commit_choice, known_choice
+from hpcdp.study.problem import Problem
+from hpcdp.study.reuse import FEWEST, Cut
+
+SHARE = 0.1
+"""Reuse is chosen where it takes at most this part of the time that drawing all samples takes."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """Seconds to draw all samples, and those that reuse takes more to learn and count. are_stored: no more can be had."""
+
+    drawing: float
+    extra: float
+    are_stored: bool
+
+    @classmethod
+    def of(cls, problem: Problem, costs: Costs) -> Price:
+        """By the trial draws and the rough costs of the loss, for all pairs and laws, whatever is in the store already."""
+        e, train, test = problem.study.estimate, problem.train, problem.test
+        each = costs.drawing(train.total, train.chunks) + costs.drawing(test.total, test.chunks)
+        without = 2.0 * (train.total * costs.learn + test.total * costs.count)
+        reused = sum(part_seconds(costs, part) for part in Cut.of(e.pool).parts)
+        extra = max(0.0, reused - without) * len(problem.pairs)
+        return cls(len(problem.laws) * each, extra, problem.sampler.call in READERS)
+
+    def __str__(self) -> str:
+        if self.are_stored:
+            return "the samples are stored, so that no more of them can be drawn"
+        return (
+            f"drawing takes about {_short(self.drawing)} in all, learning and counting then {_short(self.extra)} more"
+        )
+
+    @property
+    def is_expensive(self) -> bool:
+        """Whether reuse is worth it."""
+        return self.are_stored or self.extra <= SHARE * self.drawing
+
+
+def may_be_reused(problem: Problem) -> bool:
+    """Whether a study without reuse could have it as it is."""
+    e = problem.study.estimate
+    fits = not (e.etas or e.renyi or e.refine or e.has_budget or e.other_losses) and kind_of(e.default_loss).way is None
+    return fits and e.keep == "all" and e.pool >= FEWEST
+
+
+def with_choice(problem: Problem, costs: Costs, known: bool | None) -> Problem:
+    """The problem with what is chosen, known or by the rule, where its study leaves reuse open."""
+    if problem.study.estimate.reuse != "auto" or problem.chosen is not None:
+        return problem
+    return replace(problem, chosen=Price.of(problem, costs).is_expensive if known is None else known)
+
+
+def choose_reuse(problem: Problem, costs: Costs, layout: Layout, generation: Generation) -> tuple[Problem, list[str]]:
+    """The problem with the store's choice, where its study leaves reuse open; and what this run chose, in words."""
+    if problem.study.estimate.reuse != "auto":
+        return problem, []
+    known = known_choice(layout)
+    if known is not None:
+        return replace(problem, chosen=known), []
+    price = Price.of(problem, costs)
+    commit_choice(layout, price.is_expensive, vars(price), generation)
+    return replace(problem, chosen=price.is_expensive), [f"estimate.reuse: {describe_reuse(problem, costs)}"]
+
+
+def describe_reuse(problem: Problem, costs: Costs, known: bool | None = None) -> str:
+    """Whether every sample teaches and tests, and why, in one line; empty where there is nothing to say.
+
+    known: what an earlier run into the store chose.
+    """
+    reuse, known = problem.study.estimate.reuse, known if problem.chosen is None else problem.chosen
+    if reuse is False and not may_be_reused(problem):
+        return ""
+    price = Price.of(problem, costs)
+    if reuse is False:
+        return f"estimate.reuse = true would get more from the same draws: {price}" if price.is_expensive else ""
+    if reuse == "auto" and known is None:
+        return f"{'chosen' if price.is_expensive else 'not chosen'}: {price}"
+    if reuse == "auto":
+        how = "as an earlier run into this store chose"
+        return f"{_cut_words(problem)}, {how}" if known else f"none, {how}"
+    return _cut_words(problem)
+
+
+def _cut_words(problem: Problem) -> str:
+    blocks = Cut.of(problem.study.estimate.pool).blocks
+    sizes = ", ".join(f"{block.counted:,}" for block in blocks[1:])
+    return (
+        f"{problem.study.estimate.pool:,} samples of each database teach and test; bounds from blocks of {sizes} after a first "
+        f"of {blocks[0].counted:,}"
+    )
+
+
+def _short(seconds: float) -> str:
+    return f"{float(f'{seconds:.2g}'):,.12g} s"

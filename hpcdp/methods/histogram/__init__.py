@@ -1,0 +1,1 @@
+"""Histograms: outputs of each distribution are counted in bins."""

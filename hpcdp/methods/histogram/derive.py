@@ -1,0 +1,264 @@
+"""Results of histograms: an interval for pure ε under an assumption, and, where ε are given, cells by sets of bins."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hpcdp.analytic._curve import DIRECTIONS
+from hpcdp.engine.derived import Floats, Ints, Place, Records, Run, counted_cells, maximum_of, no_cells
+from hpcdp.engine.index import Index
+from hpcdp.losses import validate_parameters
+from hpcdp.losses.histogram.parameters import HistogramParameters
+from hpcdp.methods.histogram.plan import counts_of, decide, promised_sizes, sized, training_bins
+from hpcdp.methods.sample_split.derive import Counted
+from hpcdp.notions.bins import (
+    Bins,
+    change_refuted_at,
+    largest_ratio,
+    limits,
+    lower_ends,
+    refuted_at,
+    renyi_ratio,
+    upper_ends,
+)
+from hpcdp.notions.levels import share_level
+from hpcdp.notions.spectrum import make_cells
+from hpcdp.store.results import Arrays
+from hpcdp.study.file import Study
+from hpcdp.study.problem import Problem
+
+_BLOCK = 1 << 22  # limits of pairs that are compared at a time
+
+
+class Histogram(Counted):
+    """See `Derived`."""
+
+    def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
+        decision = decide(problem, index)
+        after, bins = sized(problem, index), 1 if decision is None else decision.bins
+        counts = None if decision is None else counts_of(after, index, after.test, bins)
+        spans = [index.done(problem.bin_key(law, "test", bins), (), after.test) for law in problem.laws]
+        number = {law: place for place, law in enumerate(problem.laws)}
+        is_listed = problem.study.pairs.domain is None
+        pairs = [[number[law] for law in both] for both in problem.pair_laws] if is_listed else []
+        laws = np.array(pairs, np.int64).reshape(-1, 2)
+        found = np.full((len(number), bins), -1, np.int64) if counts is None else counts
+        cells = _cells(after, index, found, laws, epsilons, run) if epsilons.size else no_cells(len(laws))
+        return cells | {
+            "bin_counts": (("law", "bin"), found),
+            "bin_atom": (("law",), np.array([min((span.atom for span in some), default=1.0) for some in spans])),
+            "pair_laws": (("pair", "side"), laws),
+        }
+
+    def resample(
+        self, arrays: Arrays, records: Records, place: Place, replicates: int, rng: np.random.Generator
+    ) -> tuple[str, Floats]:
+        exceed, test = (arrays[name][1][place] for name in ("exceed", "test"))
+        share = rng.binomial(test, exceed / test, size=(replicates, 2)) / test
+        return "classes", np.asarray(share[:, 0] - np.exp(arrays["epsilon"][1][place[2]]) * share[:, 1])
+
+
+DERIVED = Histogram()
+
+
+def _cells(problem: Problem, index: Index, counts: Ints, laws: Ints, epsilons: Floats, run: Run) -> Arrays:
+    """Cells of the sets of bins in which training outputs of one law outweigh the other's: {L̂ > ε}, {−L̂ > ε}."""
+    e, fine = problem.study.estimate, training_bins(problem)
+    training = None if fine is None else counts_of(problem, index, problem.train, fine)
+    shape = (len(laws), 2, epsilons.size)
+    exceed, share = np.full((*shape, 2), -1, np.int64), np.full((*shape, 2), np.nan)
+    if training is not None:
+        taught = training.reshape(len(training), counts.shape[1], -1).sum(axis=2)
+        for pair, sides in enumerate(laws):
+            for direction, (one, other) in enumerate((sides, sides[::-1])):
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    loss = np.log(taught[one]) - np.log(taught[other])
+                chosen = np.nan_to_num(loss, nan=0.0, posinf=np.inf, neginf=-np.inf)[:, None] > epsilons  # (bins, ε)
+                place = (pair, direction)
+                share[place] = np.stack([taught[law] @ chosen for law in (one, other)], axis=-1) / e.train
+                if counts.min() >= 0:
+                    exceed[place] = np.stack([counts[law] @ chosen for law in (one, other)], axis=-1)
+    test = np.full(exceed.shape, problem.test.total)
+    ranked = np.where(np.isnan(share).any(axis=-1), np.nan, share[..., 0] - np.exp(epsilons) * share[..., 1])
+    level = share_level(ranked, shape, 1.0 - e.confidence)
+    cells = make_cells(exceed, test, share, epsilons, level, e.confidence, run)
+    return counted_cells(cells, level, ranked) | maximum_of(cells)
+
+
+def describe_interval(study: Study, arrays: Arrays, pairs: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """What `show --pure --format json` prints below "pure"; None while some counts are missing.
+
+    Of the largest pure level of the study's pairs, both directions; limits of all bins of all laws hold together.
+    """
+    counts = arrays["bin_counts"][1]
+    if counts.min() < 0:
+        return None
+    e, given, domain = study.estimate, _parameters(study), study.pairs.domain
+    laws, number, outputs = *counts.shape, int(counts[0].sum())
+    bins = Bins.of(given.range, number, given.lipschitz, domain.change if domain else 0.0)
+    low, high = limits(counts, outputs, 1.0 - e.confidence, laws)
+    refuted, changes = refuted_at(low, high, bins), change_refuted_at(low, high, bins) if domain else None
+    edges = np.linspace(*given.range, number + 1)
+    where = _Where(study, edges, bins, low, high, counts, bool(refuted or changes))
+    found = where.of_domain() if domain else where.of_pairs(arrays["pair_laws"][1], pairs)
+    return {
+        **found,
+        "bins": number,
+        "test": outputs,
+        "lipschitz": given.lipschitz,
+        "atom": float(arrays["bin_atom"][1].max()) if "bin_atom" in arrays else 1.0,
+        "sizes": sizes_entry(study, outputs),
+        "refuted": _refutation(where, refuted, changes, arrays["pair_laws"][1]),
+    }
+
+
+def _parameters(study: Study) -> HistogramParameters:
+    found = validate_parameters(study.estimate.default_loss, study.estimate.parameters)
+    assert isinstance(found, HistogramParameters)
+    return found
+
+
+class _Where:
+    """Limits of bins, and what they say of pairs of laws."""
+
+    def __init__(
+        self, study: Study, edges: Floats, bins: Bins, low: Floats, high: Floats, counts: Ints, refuted: bool
+    ) -> None:
+        self.edges, self.bins, self.low, self.high, self.counts, self.refuted = edges, bins, low, high, counts, refuted
+        self.midpoints = study.pairs.domain.midpoints if study.pairs.domain else []
+
+    def bin(self, number: int) -> list[float]:
+        """Both ends of a bin."""
+        return self.edges[number : number + 2].tolist()
+
+    def _upper(self, value: float) -> float | None:
+        return None if self.refuted or not math.isfinite(value) else max(0.0, value)
+
+    def of_pairs(self, laws: Ints, pairs: list[dict[str, Any]]) -> dict[str, Any]:
+        """The largest of the pairs, and each of them."""
+        ends = [self._ends(laws[:, [a, b]]) for a, b in ((0, 1), (1, 0))]
+        rows = []
+        for pair in range(len(laws)):
+            sides = [self._side(laws[pair, [a, b]], *(part[pair] for part in ends[a])) for a, b in ((0, 1), (1, 0))]
+            first, last = _best(sides, "certified"), _best(sides, "upper")
+            rows.append(
+                {
+                    **pairs[pair],
+                    "certified": sides[first]["certified"],
+                    "direction": DIRECTIONS[first],
+                    "bin": sides[first]["bin"],
+                    "upper": sides[last]["upper"],
+                    "upper_direction": DIRECTIONS[last],
+                    "upper_bin": sides[last]["upper_bin"],
+                    "published": _both(sides),
+                    **dict(zip(DIRECTIONS, sides, strict=True)),
+                }
+            )
+        best, most = _best(rows, "certified"), _best(rows, "upper")
+        names = ("upper", "upper_direction", "upper_bin")
+        top = {**rows[best], **{name: rows[most][name] for name in names}, "upper_pair": rows[most]["pair"]}
+        return {**top, "rows": rows if len(rows) > 1 else []}
+
+    def _ends(self, laws: Ints) -> tuple[Any, ...]:
+        parts = max(1, -(-laws.shape[0] * self.low.shape[1] // _BLOCK))
+        found = []
+        for some in np.array_split(laws, parts):
+            first, second = some.T
+            lower, upper = (
+                lower_ends(self.low[first], self.high[second]),
+                upper_ends(self.high[first], self.low[second], self.bins),
+            )
+            found.append((*lower, *upper))
+        return tuple(np.concatenate(values) for values in zip(*found, strict=True))
+
+    def _side(self, laws: Ints, lower: float, at: int, upper: float, upper_at: int) -> dict[str, Any]:
+        ratio = largest_ratio(*self.counts[laws])
+        return {
+            "certified": max(0.0, float(lower)),
+            "bin": self.bin(int(at)),
+            "upper": self._upper(float(upper)),
+            "upper_bin": self.bin(int(upper_at)),
+            "published": None if ratio is None else ratio[0],
+        }
+
+    def of_domain(self) -> dict[str, Any]:
+        """The largest over all ordered pairs of midpoints, and, with the upper limit, of the domain: none is enumerated."""
+        lower, at = lower_ends(self.low.max(axis=0), self.high.min(axis=0))
+        upper, upper_at = upper_ends(self.high.max(axis=0), self.low.min(axis=0), self.bins)
+
+        def points(tops: Floats, bottoms: Floats, column: int) -> list[float]:
+            return [self.midpoints[int(tops[:, column].argmax())], self.midpoints[int(bottoms[:, column].argmin())]]
+
+        ratio = largest_ratio(self.counts.max(axis=0), self.counts.min(axis=0))
+        return {
+            "points": points(self.low, self.high, int(at)),
+            "certified": max(0.0, float(lower)),
+            "bin": self.bin(int(at)),
+            "upper": self._upper(float(upper)),
+            "upper_points": points(self.high, self.low, int(upper_at)),
+            "upper_bin": self.bin(int(upper_at)),
+            "published": None if ratio is None else ratio[0],
+            "rows": [],
+        }
+
+
+def _best(entries: list[dict[str, Any]], name: str) -> int:
+    """Where the largest is; None, which is no limit, is larger than all."""
+    values = [math.inf if entry[name] is None else entry[name] for entry in entries]
+    return max(range(len(values)), key=lambda place: (values[place], -place))
+
+
+def _both(sides: list[dict[str, Any]]) -> float | None:
+    found = [side["published"] for side in sides]
+    return None if None in found else max(found)
+
+
+def _refutation(
+    where: _Where, refuted: tuple[int, int, int] | None, changes: tuple[int, int, int] | None, laws: Ints
+) -> dict[str, Any] | None:
+    """Which density changes too fast, and between which bins; or in which bin, and between which midpoints of a domain."""
+    width = where.bins.width
+    if refuted is None:
+        if changes is None:
+            return None
+        column, one, other = changes
+        densities = [float(where.low[one, column]) / width, float(where.high[other, column]) / width]
+        return {
+            "points": [where.midpoints[one], where.midpoints[other]],
+            "bin": where.bin(column),
+            "densities": densities,
+        }
+    law, one, other = refuted
+    of: dict[str, Any] = {"point": where.midpoints[law]} if where.midpoints else {}
+    if not of:
+        pair, side = (int(i) for i in np.argwhere(laws == law)[0])
+        of = {"pair": pair, "side": ("d", "d_prime")[side]}
+    densities = [float(where.low[law, one]) / width, float(where.high[law, other]) / width]
+    return {**of, "bins": [where.bin(one), where.bin(other)], "densities": densities}
+
+
+def renyi_entries(study: Study, arrays: Arrays, orders: list[float]) -> list[dict[str, Any]]:
+    """Rényi divergences of some orders as Gorla et al. (2023) estimate them; "estimate" is None, a failure, with an empty bin."""
+    counts, laws = arrays["bin_counts"][1], arrays["pair_laws"][1]
+    found = []
+    for order in orders:
+        best: tuple[float, int, int] | None = (-math.inf, -1, -1)
+        for pair, sides in enumerate(laws):
+            for direction, (one, other) in enumerate((sides, sides[::-1])):
+                value = renyi_ratio(counts[one], counts[other], order)
+                best = None if value is None or best is None else max(best, (value, -pair, -direction))
+        entry: dict[str, Any] = {"order": order, "estimate": None, "pair": None, "direction": None}
+        if best is not None and best[1] <= 0:
+            entry |= {"estimate": max(0.0, best[0]), "pair": -best[1], "direction": DIRECTIONS[-best[2]]}
+        found.append(entry | {"sizes": sizes_entry(study, int(counts[0].sum()), order)})
+    return found
+
+
+def sizes_entry(study: Study, outputs: int, order: float | None = None) -> dict[str, Any] | None:
+    """`promised_sizes` as JSON has them."""
+    found = promised_sizes(study, outputs, order)
+    names = ("precision", "bins", "test")
+    return None if found is None else {key: dict(zip(names, values, strict=True)) for key, values in found.items()}

@@ -1,0 +1,1 @@
+"""Pure ε: training chooses one set and one output of each pair, fresh samples test them."""

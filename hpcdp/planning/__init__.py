@@ -1,1 +1,0 @@
-"""What is left to do: the index of a store, tasks, costs, targets."""
