@@ -21,7 +21,7 @@ from hpcdp.losses._sort import ascending
 from hpcdp.losses.local import UNIT, find_peak, weigh
 from hpcdp.losses.protocol import Loss, Side
 from hpcdp.mechanisms import load_builtin
-from hpcdp.methods.pure.plan import Choice
+from hpcdp.methods.pure import Choice
 from hpcdp.notions.pure import LossAt, pure_lower
 from hpcdp.notions.region import choose_regions
 from hpcdp.patterns import Pairs, statdp

@@ -122,8 +122,8 @@ def certified(problem: Problem, seed: int) -> Floats:
     test = problem.study.estimate.test
     counts = np.stack([counter.count(x) for x in draw(problem, seed, "test", test)])
     index, key, wanted = Index(), problem.model_key(0), tuple(problem.thresholds.tolist())
-    index.training[key] = {wanted: seen}
-    index.spans[key] = {wanted: [Span(0, 1, test, counts)]}
+    index.learned[key] = {wanted: {"training": seen}}
+    index.spans[key] = {wanted: [Span(0, 1, test, {"counts": counts})]}
     return np.asarray(assemble(problem, index)["lower"][1][0])
 
 

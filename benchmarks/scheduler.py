@@ -28,11 +28,11 @@ from hpcdp.clusters.remote import OnDask
 from hpcdp.engine.costs import Costs
 from hpcdp.engine.execute import execute
 from hpcdp.engine.index import Index
+from hpcdp.engine.method import schedule
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.sampling import task_seconds
 from hpcdp.engine.stopping import Stop
 from hpcdp.engine.task import Task
-from hpcdp.engine.ways import schedule
 from hpcdp.study.resolving import resolve
 
 _CHUNK = 64
@@ -74,7 +74,7 @@ def graph(tasks: int) -> list[Task]:
     problem, _ = resolve(laplace_study("scheduler", 1024, tasks * _CHUNK, "none", chunk=_CHUNK))
     per_sample = 20.0 / (2 * _CHUNK)
     found = schedule(problem, Index(), Costs(draw=0.0, write=0.0, read=0.0, learn=1e-9, count=per_sample), 128)
-    counts = [task for task in found if task.work.kind == "count"]
+    counts = [task for task in found if task.kind == "count"]
     assert len(counts) == tasks
     return found
 

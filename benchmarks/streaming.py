@@ -24,11 +24,13 @@ from numpy.typing import NDArray
 
 from benchmarks.memory import peak_megabytes
 from hpcdp.driver.driver import store_problem
+from hpcdp.engine.index import Index
+from hpcdp.engine.method import method_of
 from hpcdp.engine.outcomes import Report
+from hpcdp.engine.series import Count, Learn, Series
 from hpcdp.engine.task import Task
 from hpcdp.engine.tasks import run_task
 from hpcdp.engine.writer import Writer
-from hpcdp.methods.sample_split.plan import Count, Learn
 from hpcdp.methods.sample_split.tally_plan import LearnPilots, Tally
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.lease import acquire
@@ -112,9 +114,9 @@ def _peak(_: int) -> tuple[int, float]:
     return os.getpid(), peak_megabytes()
 
 
-def _before(problem: Problem, work: str, thresholds: tuple[float, ...]) -> list[Task]:
+def _before(problem: Problem, work: str) -> list[Task]:
     """What is learned before anything is streamed."""
-    fit = Task("fit", Learn((0,), thresholds), (), 1, 1.0)
+    fit = Task("fit", Learn((_series(problem),)), (), 1, 1.0)
     pilot = Task("pilot", LearnPilots((0,)), (), 1, 1.0)
     if work in ("kde", "knn"):
         return [fit]
@@ -124,8 +126,14 @@ def _before(problem: Problem, work: str, thresholds: tuple[float, ...]) -> list[
     return [pilot, *(Task(work.stage, work, (), 1, 1.0) for work in whole), fit]
 
 
-def _streamed(work: str, start: int, stop: int, thresholds: tuple[float, ...]) -> Task:
-    does = Tally((0,), "refine", start, stop) if work == "tally" else Count((0,), start, stop, thresholds)
+def _series(problem: Problem) -> Series:
+    """What is counted of the one pair."""
+    (phase,) = method_of(problem).phases(problem, Index())
+    return phase.series[0]
+
+
+def _streamed(problem: Problem, work: str, start: int, stop: int) -> Task:
+    does = Tally((0,), "refine", start, stop) if work == "tally" else Count((_series(problem),), start, stop)
     return Task(f"{start}", does, (), stop - start, 1.0)
 
 
@@ -144,15 +152,14 @@ def _compare(law: str, work: str, train: int, chunks: int, repeats: int) -> dict
         store_problem(problem, Path(store))
         lease = acquire(Layout(Path(store)))
         version = latest_version(open_layout(Path(store)))
-        thresholds = tuple(problem.thresholds.tolist())
         writer = Writer(Layout(Path(store), lease.generation))
-        for task in _before(problem, work, thresholds):
+        for task in _before(problem, work):
             _commit(writer, [pool.submit(run_alone, store, version, lease.generation, task).result()[0]])
         for turn in range(turns):
             tasks = []
             for process in range(_PROCESSES):
                 start = (turn * _PROCESSES + process) * chunks
-                tasks.append(_streamed(work, start, start + chunks, thresholds))
+                tasks.append(_streamed(problem, work, start, start + chunks))
             seeds = range(turn * _PROCESSES, (turn + 1) * _PROCESSES)
             drawn.append(list(pool.map(draw_alone, [law] * _PROCESSES, [2 * chunks] * _PROCESSES, seeds)))
             same = ([value] * _PROCESSES for value in (store, version, lease.generation))

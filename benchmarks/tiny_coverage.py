@@ -77,8 +77,8 @@ def certified(problem: Problem, seed: int, fault: str | None = None) -> NDArray[
         inflation, test = np.exp(e.epsilons), np.full(exceed.shape[:2], sizes["test"])
         return joint_lower(exceed[..., 0], test, exceed[..., 1], test, inflation, np.asarray(UNSHARED))
     index, key, wanted = Index(), problem.model_key(0), tuple(thresholds.tolist())
-    index.training[key] = {wanted: found.judged}
-    index.spans[key] = {wanted: [Span(0, problem.test.chunks, problem.test.total, counts)]}
+    index.learned[key] = {wanted: {"training": found.judged}}
+    index.spans[key] = {wanted: [Span(0, problem.test.chunks, problem.test.total, {"counts": counts})]}
     return np.asarray(assemble(problem, index)["lower"][1][0])
 
 

@@ -31,7 +31,7 @@ def with_audited_loss(study: Study, store: Path) -> Study:
 
 def with_etas(study: Study) -> Study:
     """The study, with the audit's own thresholds where it has none."""
-    if kind_of(study.estimate.default_loss).way:
+    if kind_of(study.estimate.default_loss).method:
         raise StudyError(
             f"estimate.loss: {study.estimate.default_loss} has no L̂ of all η, so that nothing chooses among them before "
             "the test; accepted by audit: every loss that has one; by verify: this one too"

@@ -24,16 +24,15 @@ from hpcdp.engine.executors import Executors, Options, at_once, refuse_place
 from hpcdp.engine.failures import RunFailed, describe_killed, failed
 from hpcdp.engine.identical_chunks import refuse_identical_chunks
 from hpcdp.engine.index import Index, read_index
+from hpcdp.engine.method import method_of, schedule
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.outcomes import no_memory, unusable
 from hpcdp.engine.progress import Progress, progress_of
 from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded, set_record_aside
 from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.tasks import draws_vary
-from hpcdp.engine.ways import all_done, describe_choices, schedule, sized
 from hpcdp.errors import DamagedError, HpcdpError, PlaceError, StudyError
 from hpcdp.methods.cross_fitting.choice import choose_reuse
-from hpcdp.methods.sample_split.targets import decide, share_time, summary
 from hpcdp.notions.bounds import BOUNDS_VERSION
 from hpcdp.results.assemble import assemble, bounds_of, flat_batches, pair_entries
 from hpcdp.results.result import Result, make_result
@@ -253,7 +252,7 @@ def _drive(
 ) -> Result:
     costs = Costs.of(problem, trial)
     workers = where.slots or options.workers or default_workers()  # tasks are cut for as many, wherever they run
-    for words in share_time(problem, costs, at_once(options, where), layout, lease.generation):
+    for words in method_of(problem).begin(problem, costs, at_once(options, where), layout, lease.generation):
         progress.note(words)
     problem, chosen = choose_reuse(problem, costs, layout, lease.generation)
     for words in chosen:
@@ -286,15 +285,16 @@ def _drive(
                 lease.beat()
                 outcome = execute(executor(), root, version, lease.generation, tasks, monitor)
                 index = read_sound_index(layout, problem, progress)
-            if outcome.failures or not (problem.study.estimate.has_budget or problem.way.decides):
+            method = method_of(problem)
+            if outcome.failures or not method.decides(problem):
                 break
-            decided = decide(problem, index, layout, lease.generation) if problem.study.estimate.has_budget else []
-            for words in summary(decided):
+            decided = method.decide(problem, index, layout, lease.generation)
+            for words in _first(decided):
                 progress.note(words)
             problem = with_known_sizes(layout, problem)
             before, tasks = tasks, schedule(problem, index, costs, workers)
-            if problem.study.estimate.tape and any(task.work.kind == "level" for task in before):
-                for name, words in describe_choices(problem, index, costs, at_once(options, where)):
+            if {task.kind for task in before} != {task.kind for task in tasks}:
+                for name, words in method.describe_choices(problem, index, costs, at_once(options, where)):
                     progress.note(f"  {name:<14} {words}")
             if not decided and (not tasks or tasks == before):
                 break
@@ -303,8 +303,14 @@ def _drive(
             (found,) = run_batches(executor(), monitor, draws_vary, [(root, version, law, stage, size)], "look")
             return bool(found)
 
-        refuse_identical_chunks(layout, sized(problem, index), is_varied)
+        refuse_identical_chunks(layout, method_of(problem).sized(problem, index), is_varied)
         return _finish(executor, layout, lease, version, problem, index, outcome, monitor)
+
+
+def _first(decisions: Sequence[str], most: int = 8) -> list[str]:
+    """The first of many decisions, and how many more there are."""
+    more = len(decisions) - most
+    return [*decisions[:most], *([f"… and {more} more pairs"] if more > 0 else [])]
 
 
 def _finish(
@@ -321,7 +327,7 @@ def _finish(
     for failure in outcome.failures:
         if failure.set_aside is not None:
             set_record_aside(layout, problem, *failure.set_aside)
-    if not all_done(index, problem):
+    if not method_of(problem).is_done(problem, index):
         raise failed(outcome.failures, resume_command(layout.root))
     stored = _stored_results(layout, version, monitor)
     arrays = assemble(problem, index, _on_workers(executor, monitor, bounds_of(problem)) if stored is None else None)

@@ -17,19 +17,14 @@ from hpcdp.engine.accuracy import dimension, state_accuracy, state_lines
 from hpcdp.engine.cluster_needs import cluster_needs
 from hpcdp.engine.costs import Costs, runs_here, seconds_alone
 from hpcdp.engine.index import Index
+from hpcdp.engine.method import method_of, schedule
 from hpcdp.engine.store_files import describe_files
 from hpcdp.engine.task import Amounts, Task
-from hpcdp.engine.ways import chosen_draws, describe_choices, planned, schedule
 from hpcdp.errors import StudyError
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.mechanisms import STORED
 from hpcdp.mechanisms.outputs import describe
 from hpcdp.methods.cross_fitting.choice import describe_reuse, with_choice
-from hpcdp.methods.histogram.plan import describe_plan
-from hpcdp.methods.sample_split.foreseen import foresee
-from hpcdp.methods.sample_split.targets import COUNT_SECONDS, LEARNING
-from hpcdp.notions.at_risk import order_statistic
-from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 from hpcdp.study.resolving import resolve
@@ -95,20 +90,21 @@ def make_plan(
     reuse = describe_reuse(problem, costs, index.chosen) if teaches else ""
     problem = with_choice(problem, costs, index.chosen)
     tasks = schedule(problem, index, costs, workers)
-    e, amounts = problem.study.estimate, planned(problem).amounts(problem)
+    e, amounts = problem.study.estimate, method_of(problem).amounts(problem)
     is_here = profile is None and runs_here(asked, seconds_alone(problem, tasks))
     at_once = 1 if is_here else max(1, min(workers, len(tasks)))
-    chosen = chosen_draws(problem, index)
-    knows_all = chosen > 0 or not e.tape
+    method = method_of(problem)
+    chosen = method.known_draws(problem, index)
+    knows_all = chosen > 0 or method.knows_draws
     samples, memory = amounts.draws + chosen, _BASE_MEMORY + amounts.memory
     seconds = _span(tasks, at_once) + (_START_HERE if is_here else _START)
-    drawing, kinds = sum(task.drawing for task in tasks) / at_once, Counter(task.work.kind for task in tasks)
-    target, words = _describe_budget(e), ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    drawing, kinds = sum(task.drawing for task in tasks) / at_once, Counter(task.kind for task in tasks)
+    words = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     kept = len(problem.laws) * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
     where = "in one process" if is_here else f"a worker process, {workers} workers"
     beside = "" if teaches else ", beside its two databases and what the query takes"
     rows = [
-        *(_cell_rows(problem, amounts) if teaches else [("at risk", _describe_risk(problem.study))]),
+        *(_cell_rows(problem, amounts) if teaches else []),
         ("tasks", words or "none: everything is in the store"),
         ("samples", f"{samples:,} draws" + ("" if knows_all else " to learn levels, which choose the others")),
         ("store", f"{_bytes(kept)} of samples kept"),
@@ -116,11 +112,9 @@ def make_plan(
         ("memory", f"about {_bytes(memory)} {where}{beside}"),
         ("drawing", _drawing(problem, trial, drawing, seconds, None if is_here else workers)),
         *_time_rows(tasks, seconds, profile, memory, "" if knows_all else " for levels alone"),
-        ("target", target),
-        ("expected error", "" if target else _expected_error(problem, amounts)),
-        ("pure", _describe_pure(problem)),
-        ("foreseen", _foresee(problem.study, costs, most)),
-        *describe_choices(problem, index, costs, at_once),
+        *method.describe_plan(problem, costs, most),
+        ("expected error", "" if e.target or e.time else _expected_error(problem, amounts)),
+        *method.describe_choices(problem, index, costs, at_once),
         ("reuse", reuse),
         *_accuracy_rows(problem),
     ]
@@ -134,7 +128,7 @@ def make_plan(
         memory=memory,
         seconds=seconds,
         drawing=drawing,
-        draws_picture=not is_here or bool(target),
+        draws_picture=not is_here or bool(e.target or e.time),
     )
 
 
@@ -208,7 +202,7 @@ def _expected_error(problem: Problem, amounts: Amounts) -> str:
     if e.has_budget or e.tape or not levels:
         return ""
     shown = sorted({levels[0], levels[len(levels) // 2], levels[-1]})
-    worst = [planned(problem).worst_errors(problem, epsilon) for epsilon in shown]
+    worst = [method_of(problem).worst_errors(problem, epsilon) for epsilon in shown]
     errors = "; ".join(f"{at_most(sound, '.1e')} at ε = {at:g}" for at, (sound, _) in zip(shown, worst, strict=True))
     others = "; ".join(at_most(error, ".1e") for _, error in worst)
     which = " (all samples)" if problem.is_reused else " (test samples)"
@@ -234,32 +228,6 @@ def _span(tasks: Sequence[Task], workers: int) -> float:
     return max(busy)
 
 
-def _describe_pure(problem: Problem) -> str:
-    study = problem.study
-    if study.bounds_pure:
-        return describe_plan(problem)
-    if study.pure is None:
-        return ""
-    e, which = study.estimate, "every pair" if study.pure.test == "all" else "the pair that training names"
-    return (
-        f"one set and one output of each pair, chosen by {e.train:,} training outputs a database; {e.test:,} fresh ones of both "
-        f"databases of {which}. More tasks, that test, follow those that choose"
-    )
-
-
-def _describe_risk(study: Study) -> str:
-    section = study.at_risk
-    if section is None:
-        return ""
-    ranks = (
-        f"{cover:g} by rank {order_statistic(section.pairs, cover, section.confidence):,}" for cover in section.cover
-    )
-    return (
-        f"{section.pairs:,} pairs of databases of {section.rows:,} rows, two calls of {section.query} each and one draw of "
-        f"noise; covers {', '.join(ranks)}"
-    )
-
-
 def _equal_words(pairs: Sequence[int]) -> str:
     """What is said of pairs of equal databases."""
     shown = ", ".join(map(str, pairs[:_NAMED])) + (", …" if len(pairs) > _NAMED else "")
@@ -268,47 +236,9 @@ def _equal_words(pairs: Sequence[int]) -> str:
     )
 
 
-def _describe_budget(estimate: Estimate) -> str:
-    target = estimate.target
-    if target is None:
-        return f"as many draws as {estimate.time} allows" if estimate.time else ""
-    if target.precision is not None:
-        return (
-            f"an interval of pure ε {2 * target.precision:g} wide; training outputs decide how many test outputs that "
-            f"takes, at most {target.most:,} a database"
-        )
-    what = f"δ at ε = {target.epsilon:g}" if target.epsilon is not None else f"δ = {target.delta:g}"
-    if estimate.tape:
-        return f"{what} with a standard error of {100 * target.relative_error:g} %"
-    return (
-        f"{what} with a standard error of {100 * target.relative_error:g} %; validation tallies decide how many draws that "
-        "takes, before the first of them is counted"
-    )
-
-
-def _foresee(study: Study, costs: Costs, workers: int) -> str:
-    """How many draws the target of a leading pair will take, as far as anything tells, and how long."""
-    target = study.estimate.target
-    if target is None or study.estimate.tape:
-        return ""
-
-    def takes(draws: float) -> str:
-        seconds = 2.0 * (1.0 + 2.0 * LEARNING) * draws * (costs.draw + COUNT_SECONDS) / workers
-        return f"{draws:.1e} test draws per database of a pair that leads, {duration(seconds)} on {workers} workers"
-
-    found = foresee(study)
-    if found is None:
-        return f"at most {takes(target.most)}; the first tallies will tell, or a claim"
-    when, draws = found
-    if math.isinf(draws):
-        return f"{when.removesuffix(', about')}, δ is 0: no number of draws tells it"
-    too_many = f"; that is more than target.most = {target.most:.1e}: it cannot be had" if draws > target.most else ""
-    return f"{when} {takes(draws)}{too_many}"
-
-
 def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
     """StudyError when drawing databases from distributions would take more than a week with all workers busy."""
-    amounts = planned(problem).amounts(problem)
+    amounts = method_of(problem).amounts(problem)
     draws, calls = amounts.draws, amounts.calls
     seconds = (draws * trial.seconds_per_draw + calls * trial.seconds_per_call) / max(1, workers)
     if problem.distributions and seconds > _LONGEST_DRAWING:

@@ -152,7 +152,7 @@ def repeat(
         )
         first = found[0][0]
         exact = exact_of(first, first["epsilon"])
-    return Repeats(parsed.name, pairs, tuple(seeds), first["epsilon"], estimates, lower, exact, first.way.pools)
+    return Repeats(parsed.name, pairs, tuple(seeds), first["epsilon"], estimates, lower, exact, first.method.pools)
 
 
 def _size(size: int | tuple[int, int]) -> tuple[int, int]:

@@ -110,7 +110,7 @@ def refuse_unplayable(problem: Problem) -> None:
             "estimate.tape: every batch of audit --sequential is drawn plainly; given: true; accepted: false"
         )
     name = problem.study.estimate.default_loss
-    if kind_of(name).way:
+    if kind_of(name).method:
         raise StudyError(f"estimate.loss: {name} was given; accepted by audit --sequential: every other loss")
 
 

@@ -10,6 +10,7 @@ from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.notions.accuracy import corollary2, risk_radius, share_radius
 from hpcdp.study.file import Study
+from hpcdp.study.methods import method_named, name_of_method
 from hpcdp.study.reuse import FOLDS, smallest_fold
 
 
@@ -53,9 +54,10 @@ def state_accuracy(
     is_published = kind.has_published_rate(validate_parameters(e.default_loss, e.parameters))
     is_published = is_published and not e.refine and not e.has_budget
     samples = 4 * min(e.train, test)  # labelled samples of both halves of Figure 1
+    is_apart = method_named(name_of_method(study, pooled)).draws_apart
     found = []
     for level in e.epsilons:
-        radius = risk_radius(level, 2 * test, each) if kind.way == "literal" else share_radius(level, test, each)
+        radius = risk_radius(level, 2 * test, each) if is_apart else share_radius(level, test, each)
         alpha = (
             corollary2(columns, level, samples, failure, 2 * pairs) if is_published and columns is not None else None
         )

@@ -209,7 +209,7 @@ def _open(root: str, version: int, _study: str) -> Context:
     problem = load_problem(layout, version)
     e = problem.study.estimate
     folder = problem.study.folder
-    loss = None if kind_of(e.default_loss).way else make_loss(e.default_loss, e.parameters, folder)
+    loss = None if kind_of(e.default_loss).method else make_loss(e.default_loss, e.parameters, folder)
     return Context(layout, problem, loss, {name: make_loss(name, {}, folder) for name in e.other_losses})
 
 

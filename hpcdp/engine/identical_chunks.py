@@ -20,7 +20,6 @@ from hpcdp.store.stages import Stage
 from hpcdp.store.tallies import recorded_tallies
 from hpcdp.study.decisions import set_sizes_aside
 from hpcdp.study.problem import Problem
-from hpcdp.study.sizes import first_sizes
 
 Chunk = tuple[str, str, int]
 """A law, a stage's name, and the chunk's number."""
@@ -31,7 +30,7 @@ def refuse_identical_chunks(layout: Layout, problem: Problem, is_varied: Callabl
 
     is_varied: whether so many draws of a law at a stage, drawn anew, cannot be equal by chance.
     """
-    if problem.sampler.call in READERS or not problem.way.keeps:
+    if problem.sampler.call in READERS or problem.method.draws_apart:
         return
     first: dict[str, Chunk] = {}
     found: dict[str, set[Chunk]] = {}
@@ -87,7 +86,7 @@ def _of_records(layout: Layout, problem: Problem, kind: str, stage: Stage) -> It
 
 def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown: bool = False) -> None:
     """Take the samples of these laws out of use, with all that rests on them: pilots, tallies, sizes, fits, counters,
-    counts, and counts of pools.
+    and counts.
 
     and_unknown: also what belongs to no pair of the present study, since nothing tells which laws it rests on.
     """
@@ -96,46 +95,27 @@ def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown
         for stage in problem.kept_stages:
             for block in range(stage.blocks):
                 set_block_aside(layout, SAMPLES, stage.name_of(law, block))
-    _set_pools_aside(layout, problem, laws, and_unknown)
     numbers = {n for n, pair in enumerate(problem.pair_laws) if laws & set(pair)}
-    models = _set_pilots_aside(layout, problem, numbers)
-    if problem.study.pure is not None:
-        models |= {problem.pure_keys[n] for n in numbers}
+    _set_pilots_aside(layout, problem, numbers)
     for kind in ("fits", "counts"):
         for name, body in read_records(layout, kind):
             if isinstance(body, DamagedError):
                 continue
-            found = {entry["model"] for entry in body["entries"]}
-            known = {*problem.model_keys, *(problem.pure_keys if problem.study.pure is not None else ())}
-            touched = models & found | (found - known if and_unknown else set())
-            touched |= found if laws & set(body.get("laws", ())) else set()
-            for model in touched:
-                for thresholds in (body["thresholds"], ()):
-                    discard(layout, layout.generation, layout.counter(model, thresholds))
-            if touched:
+            rests_on = set(body["laws"])
+            if rests_on & laws or (and_unknown and not rests_on <= problem.laws.keys()):
+                for entry in body["entries"]:
+                    for columns in (body["columns"], ()):
+                        discard(layout, layout.generation, layout.counter(entry["key"], columns))
                 set_aside(layout, kind, name)
 
 
-def _set_pilots_aside(layout: Layout, problem: Problem, numbers: set[int]) -> set[str]:
-    """Take the pilots, tallies and sizes of these pairs out of use; keys of all that was learned of these pairs."""
+def _set_pilots_aside(layout: Layout, problem: Problem, numbers: set[int]) -> None:
+    """Take the pilots, tallies and sizes of these pairs out of use."""
     assert layout.generation is not None
-    e, pilots = problem.study.estimate, {problem.pilot_keys[number] for number in numbers}
+    pilots = {problem.pilot_keys[number] for number in numbers}
     for pilot in pilots:
         set_aside(layout, "pilots", pilot)
         for span in recorded_tallies(layout, pilot):
             set_aside(layout, span.kind, span.name)
             discard(layout, layout.generation, layout.tally(span.pilot, span.name))
-    first = first_sizes(e.train, e.chunk, len(problem.pairs))
-    models = {problem.model_key(number) for number in numbers} | {first.model_key(pilot) for pilot in pilots}
-    return models | set_sizes_aside(layout, pilots)
-
-
-def _set_pools_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown: bool) -> None:
-    """Take the counts of pools of these laws out of use, where samples teach and test."""
-    pools = {pool for pool, pair in zip(problem.pool_keys, problem.pair_laws, strict=True) if laws & set(pair)}
-    for name, body in read_records(layout, "reuse"):
-        if isinstance(body, DamagedError):
-            continue
-        found = {entry["pool"] for entry in body["entries"]}
-        if pools & found or (and_unknown and found - set(problem.pool_keys)):
-            set_aside(layout, "reuse", name)
+    set_sizes_aside(layout, pilots)

@@ -58,8 +58,9 @@ def _lost(layout: Layout) -> Iterator[tuple[str, str]]:
 def remove_unrecorded(layout: Layout, index: Index) -> None:
     """Delete what a run that was killed put in place and did not record: tasks go by what lies there."""
     assert layout.generation is not None
-    known = {layout.counter(model, t) for model, own in index.stored_counters for t in (own, ())}
-    known |= {layout.pilot(key) for key in (*index.pilots, *index.choices)}
+    stored = [(key, columns) for key, own in index.learned.items() for columns in own if index.is_stored(key, columns)]
+    known = {layout.counter(key, columns) for key, own in stored for columns in (own, ())}
+    known |= {layout.pilot(key) for key in index.pilots}
     for pilot in (path.name for path in layout.tallies("").glob("*")):
         known |= {layout.tally(pilot, span.name) for span in recorded_tallies(layout, pilot)}
     known |= {layout.pack(name) for name in record_names(layout, PACKS)}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 from hpcdp.engine.costs import Costs
 from hpcdp.engine.index import Index
@@ -21,6 +21,8 @@ _PACKED_SECONDS = 1e-4  # of a block in a pack
 _PACKED_BYTES = 4 << 20  # of a block that goes into a pack
 _RATE = 250.0  # tasks a second, half of what a scheduler does on one core
 
+_T = TypeVar("_T")
+
 BLOCK_PAIRS = 16
 """Pairs that share one drawn chunk of D, where a pair is cut in spans."""
 
@@ -29,7 +31,6 @@ BLOCK_PAIRS = 16
 class Draw(Work):
     """Draw and keep blocks: (law, stage by name, block). packed: many in an array, since each is small."""
 
-    kind: ClassVar[str] = "sample"
     does: ClassVar[str] = "hpcdp.engine.tasks:draw"
     blocks: tuple[tuple[str, str, int], ...]
     packed: bool = False
@@ -54,7 +55,6 @@ class DrawRounds(Work):
     chunks: (law, number, outputs).
     """
 
-    kind: ClassVar[str] = "round"
     does: ClassVar[str] = "hpcdp.engine.tasks:draw_rounds"
     is_one_draw: ClassVar[bool] = True
     chunks: tuple[tuple[str, int, int], ...]
@@ -85,12 +85,14 @@ def task_seconds(seconds: float, workers: int) -> float:
 class TaskList:
     """Tasks in the making: first those that draw what is kept and not there yet, then those that are added.
 
-    seconds: of all that is added. tasks: so far. target: seconds that a task should last.
+    seconds: of all that is added. tasks: so far. target: seconds that a task should last. sizes: see `Task`, of all tasks.
     """
 
-    def __init__(self, problem: Problem, index: Index, costs: Costs, seconds: float, workers: int) -> None:
-        self.target = task_seconds(seconds + sampling_seconds(problem, index, costs), workers)
-        self.tasks = sample_tasks(problem, index, costs, self.target)
+    def __init__(
+        self, problem: Problem, index: Index, costs: Costs, seconds: float, workers: int, sizes: Sizes | None = None
+    ) -> None:
+        self.target, self.sizes = task_seconds(seconds + sampling_seconds(problem, index, costs), workers), sizes
+        self.tasks = [replace(task, sizes=sizes) for task in sample_tasks(problem, index, costs, self.target)]
         self._drawn: dict[tuple[str, str], list[tuple[int, str]]] = {}
         for task in self.tasks:
             assert isinstance(task.work, Draw)
@@ -120,7 +122,7 @@ class TaskList:
     ) -> str:
         """One more task, of which the name is returned; see `Task`."""
         name = f"{kind}-{len(self.tasks)}"
-        self.tasks.append(Task(name, work, tuple(sorted(set(after))), units, seconds, drawing, sizes))
+        self.tasks.append(Task(name, work, tuple(sorted(set(after))), units, seconds, drawing, sizes or self.sizes))
         return name
 
 
@@ -215,7 +217,7 @@ def cut(stage: Stage, gaps: Iterable[tuple[int, int]], length: int) -> Iterator[
         yield from pairwise(edges)
 
 
-def batches(items: Sequence[int], size: int) -> Iterator[list[int]]:
+def batches(items: Sequence[_T], size: int) -> Iterator[list[_T]]:
     """So many at a time."""
     for start in range(0, len(items), size):
         yield list(items[start : start + size])

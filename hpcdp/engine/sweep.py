@@ -1,51 +1,67 @@
-"""One pass over drawn chunks for several pairs that share D: each chunk of D is drawn once, those of D' for each pair."""
+"""One pass over drawn chunks for several units that share D: each chunk of D is drawn once, those of D′ for each unit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from hpcdp.engine.context import Context
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.store.stages import Stage
-from hpcdp.study.problem import describe_pairs
+from hpcdp.study.declared import RefutedError
+
+Unit = TypeVar("Unit")
 
 
 def sweep(
     context: Context,
-    stages: tuple[Stage | None, Stage | None],
-    numbers: Sequence[int],
+    laws: Mapping[Unit, Sequence[str]],
+    stages: Sequence[Stage | None],
     chunks: range,
-    use: Callable[[int, int, Outputs], None],
+    use: Callable[[Unit, int, Outputs], None],
     report: Report,
-    see: Callable[[str, int, int, Outputs], None] | None = None,
-) -> list[int]:
-    """Hand these chunks of both sides to `use(number, side, outputs)`; the pairs that got all of theirs.
+    describe: Callable[[Sequence[Unit]], str],
+    see: Callable[[str, int, Outputs], None] | None = None,
+) -> list[Unit]:
+    """Hand these chunks of all sides to `use(unit, side, outputs)`; the units that got all of theirs.
 
-    stages: of D and of D', None of a side that is not drawn. see: called with the law, the side, the chunk's number and its
-    outputs, once. A mechanism's failure, or damage, costs the pairs that need the chunk, and is reported.
+    laws: of each unit, side by side; those that share the first one, one after another, get its chunks together. stages: of each
+    side, None of one that is not drawn. see: called with the law, the side and the outputs of each chunk, once. A mechanism's
+    failure, or damage, costs the units that need the chunk, and is reported; describe: some units in words.
     """
-    problem = context.problem
 
-    def read(law: str, side: int, some: Sequence[int]) -> bool:
+    def read(law: str, side: int, units: Sequence[Unit]) -> bool:
         stage = stages[side]
         if stage is None:
             return True
         try:
             drawn = context.chunks(stage, law, chunks)
-            for chunk in chunks:
+            for _ in chunks:
                 outputs = next(drawn)
-                for number in some:
-                    use(number, side, outputs)
+                for unit in units:
+                    use(unit, side, outputs)
                 if see is not None:
-                    see(law, side, chunk, outputs)
+                    see(law, side, outputs)
                 del outputs  # so that the next chunk lies where it lay, which caches hold
         except (MechanismError, DamagedError) as error:
-            report.failures.append(Failure.of(describe_pairs(problem, some), error))
+            which = (
+                f"{stage.name} chunks {chunks.start} to {chunks.stop - 1} of "
+                if isinstance(error, RefutedError)
+                else ""
+            )
+            report.failures.append(Failure.of(f"{which}{describe(units)}", error))
             return False
         return True
 
-    if not numbers or not read(problem.pair_laws[numbers[0]][0], 0, numbers):
-        return []
-    return [number for number in numbers if read(problem.pair_laws[number][1], 1, [number])]
+    by_first: dict[str, list[Unit]] = {}
+    for unit, own in laws.items():
+        by_first.setdefault(own[0], []).append(unit)
+    whole: list[Unit] = []
+    for law, units in by_first.items():
+        if read(law, 0, units):
+            whole += [
+                unit for unit in units if all(read(other, side, [unit]) for side, other in enumerate(laws[unit][1:], 1))
+            ]
+    return whole

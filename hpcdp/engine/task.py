@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 class Work(ABC):
     """What a task does: a pure function of the study and of these keys. Each way of estimating has its own kinds.
 
-    kind: in the plan's words. does: "module:function", which a worker calls with a `Context`, the work and a `Report`.
+    does: "module:function", which a worker calls with a `Context`, the work and a `Report`.
     is_one_draw: a chunk that is a task for itself, so that who kills its worker is known.
     """
 
-    kind: ClassVar[str]
     does: ClassVar[str]
     is_one_draw: ClassVar[bool] = False
 
@@ -59,6 +58,11 @@ class Task:
     seconds: float
     drawing: float = 0.0
     sizes: Sizes | None = None
+
+    @property
+    def kind(self) -> str:
+        """What it does, in the plan's words."""
+        return self.name.partition("-")[0]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from hpcdp.importance.kinds import Proposal
 from hpcdp.importance.levels import Learned
 from hpcdp.importance.mixtures import Goal, least_counted
 from hpcdp.importance.ownership import Ownership
-from hpcdp.importance.plan import CHUNK, FEW, PLAIN, WEIGHING, Bets, Choice
+from hpcdp.importance.plan import CHUNK, FEW, PLAIN, WEIGHING, Bets, Choice, tape_keys
 from hpcdp.importance.training import LOOK, Direction, draws_for, leftover_for
 from hpcdp.notions.levels import share_level
 from hpcdp.study.problem import Problem
@@ -145,7 +145,7 @@ def _levels(problem: Problem, bounds: Sequence[Direction], recorded: Choice | No
     certified = None if e.certify is None else np.isin(e.epsilons, e.certify)
     ranked, error = (np.stack([getattr(bounds[d], name) for d in which])[None] for name in ("delta", "error"))
     found = np.zeros((2, len(e.epsilons)))
-    whole = (1.0 - e.confidence) / len(first_of(problem.tape_keys))
+    whole = (1.0 - e.confidence) / len(first_of(problem.once(tape_keys)))
     found[which] = share_level(ranked, ranked.shape, whole, certified, error)[0]
     return found
 

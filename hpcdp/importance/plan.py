@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from hpcdp._base.rounding import at_most, duration
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.costs import Costs
-from hpcdp.engine.index import Index, TapeSpan, first_of
-from hpcdp.engine.sampling import batches, cut, task_seconds
-from hpcdp.engine.spans import disjoint, gaps
-from hpcdp.engine.task import Amounts, Progress, Task, Work
+from hpcdp.engine.index import Index, Span, first_of
+from hpcdp.engine.method import memory
+from hpcdp.engine.series import Effort, Series
+from hpcdp.engine.spans import gaps
+from hpcdp.engine.task import Amounts
 from hpcdp.errors import MechanismError
 from hpcdp.importance.bounds import leftover_draws, split_level
 from hpcdp.keys import digest_json
 from hpcdp.mechanisms.outputs import Outputs, Schema
-from hpcdp.methods.sample_split import plan as counted
-from hpcdp.methods.sample_split.plan import worst_errors  # noqa: F401  # a part of this way
-from hpcdp.store.layout import Layout
+from hpcdp.methods.sample_split.foreseen import aim_words
 from hpcdp.store.stages import Stage
 from hpcdp.study._timing import Timing, time_draws
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.databases import Input
 from hpcdp.study.estimate import FEWEST_TAPE, Estimate
-from hpcdp.study.problem import Problem, describe_pairs
+from hpcdp.study.problem import Problem
 from hpcdp.study.sampler import Sampler
 
 CHUNK, FEW = 1 << 16, FEWEST_TAPE
@@ -132,61 +130,23 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
-@dataclass(frozen=True)
-class LearnTape(Work):
-    """Learn proposals, sets and bets of these pairs."""
-
-    kind: ClassVar[str] = "level"
-    does: ClassVar[str] = "hpcdp.importance.work:learn_tape"
-    pairs: tuple[int, ...]
-
-    def split(self) -> Sequence[LearnTape]:
-        return [LearnTape((number,)) for number in self.pairs]
-
-    def describe(self, problem: Problem) -> str:
-        return describe_pairs(problem, self.pairs)
-
-    @staticmethod
-    def name(problem: Problem, number: int) -> str:
-        """Of the record of a pair."""
-        return digest_json(["level", problem.tape_keys[number]])
+def tape_keys(problem: Problem) -> list[str]:
+    """Key of each pair's proposals, sets and bets, and of the draws that test them."""
+    e = problem.study.estimate
+    target = None if e.target is None else e.target.model_dump(mode="json")
+    head = ["tape", list(e.epsilons), e.certify and list(e.certify), target, e.test, e.confidence]
+    more = [len(problem.pair_laws), problem.study.mechanism.impossible]
+    return [digest_json([*head, *more, key]) for key in problem.pilot_keys]
 
 
-@dataclass(frozen=True)
-class DrawTape(Work):
-    """Draw a span of chunks of one law of a pair, and record its sums: of draws from proposals, or of the leftover.
+def part_key(key: str, part: str, side: int) -> str:
+    """Key of the sums of a part of one distribution. key: of the draws that test a pair (`Choice.key`)."""
+    return digest_json([key, part, side])
 
-    key: of what was learned (`Choice.key`). choice: what that chose.
-    """
 
-    kind: ClassVar[str] = "tape"
-    does: ClassVar[str] = "hpcdp.importance.work:record_tape"
-    pair: int
-    part: str
-    side: int
-    start: int
-    stop: int
-    key: str
-    choice: Choice = field(compare=False, repr=False)
-
-    def split(self) -> Sequence[DrawTape]:
-        return (
-            [self]
-            if self.stop - self.start == 1
-            else [replace(self, start=n, stop=n + 1) for n in range(self.start, self.stop)]
-        )
-
-    def describe(self, problem: Problem) -> str:
-        law = problem.describe_law(problem.pair_laws[self.pair][self.side])
-        return f"{describe_pairs(problem, [self.pair])}, {self.part} chunks {self.start} to {self.stop - 1} of {law}"
-
-    def reads(self, problem: Problem, layout: Layout) -> Iterable[Path]:
-        return [layout.pilot(problem.tape_keys[self.pair])]
-
-    @property
-    def name(self) -> str:
-        """Of its record."""
-        return digest_json([self.part, self.side, self.start, self.stop, self.key])
+def level_series(problem: Problem, number: int) -> Series:
+    """What levels learn of a pair; nothing of it is counted."""
+    return Series("level", problem.once(tape_keys)[number], problem.pair_laws[number], Stage("level", 0, 1, 1), number)
 
 
 def stage_of(problem: Problem, choice: Choice, part: str, side: int) -> Stage:
@@ -196,18 +156,22 @@ def stage_of(problem: Problem, choice: Choice, part: str, side: int) -> Stage:
 
 def known_choice(problem: Problem, index: Index, number: int) -> Choice | None:
     """What levels chose of a pair; None while no record says so."""
-    found = index.choices.get(problem.tape_keys[number])
-    return None if found is None else Choice.from_dict(found)
+    facts = index.learned.get(problem.once(tape_keys)[number], {}).get((), {})
+    return Choice.from_dict(facts["choice"]) if "choice" in facts else None
 
 
 @dataclass(frozen=True)
 class Part:
-    """Chunks of one distribution in a test: from proposals ("tape"), or plain ones ("leftover"). spans: that records hold."""
+    """Chunks of one distribution in a test: from proposals ("tape"), or plain ones ("leftover").
+
+    key: of its sums. spans: that records hold.
+    """
 
     name: str
     side: int
     stage: Stage
-    spans: list[TapeSpan]
+    key: str
+    spans: list[Span]
 
     @property
     def missing(self) -> list[range]:
@@ -217,16 +181,17 @@ class Part:
     @property
     def found(self) -> list[dict[str, Any]]:
         """What records say, by chunk, of plain ones by span."""
-        return [chunk for span in self.spans for chunk in span.found]
+        return [chunk for span in self.spans for chunk in span["chunks"]]
 
 
 def parts_of(problem: Problem, index: Index, number: int, choice: Choice) -> list[Part]:
     """The parts of a pair's test that have any draws."""
-    key, found = choice.key(problem.tape_keys[number]), []
+    key, found = choice.key(problem.once(tape_keys)[number]), []
     for name, side in product(PARTS, (0, 1)):
         stage = stage_of(problem, choice, name, side)
         if stage.total:
-            found.append(Part(name, side, stage, disjoint(index.tapes.get((key, name, side), []), stage)))
+            own = part_key(key, name, side)
+            found.append(Part(name, side, stage, own, index.done(own, (), stage)))
     return found
 
 
@@ -237,7 +202,7 @@ def tested_pairs(problem: Problem, index: Index) -> dict[int, Choice] | None:
     that has bounds of its own (heuristic).
     """
     choices = dict[int, Choice]()
-    for number in first_of(problem.tape_keys).values():
+    for number in first_of(problem.once(tape_keys)).values():
         choice = known_choice(problem, index, number)
         if choice is None:
             return None
@@ -261,56 +226,6 @@ def _columns(problem: Problem) -> list[int]:
     return [e.epsilons.index(epsilon) for epsilon in e.certify] if e.certify else list(range(len(e.epsilons)))
 
 
-def tasks(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
-    """The tasks that are left: those that learn, and, once all pairs are learned, those that draw."""
-    unlearned = [n for n in first_of(problem.tape_keys).values() if known_choice(problem, index, n) is None]
-    e = problem.study.estimate
-    last = last_of(problem)
-    drawing = _LEVELS * costs.drawing(e.train, -(-e.train // CHUNK)) + costs.drawing(last, -(-last // CHUNK))
-    learn = 2.0 * WEIGHING * drawing + 1.0
-    target = task_seconds(learn * len(unlearned), workers)
-    found: list[Task] = []
-    for some in batches(unlearned, max(1, int(target / max(1e-9, learn)))):
-        found.append(
-            Task(f"level-{len(found)}", LearnTape(tuple(some)), (), len(some), learn * len(some), learn * len(some))
-        )
-    left = []
-    for number, choice in (tested_pairs(problem, index) or {}).items():
-        chunk = costs.drawing(choice.chunk, 1 if choice.by_rows else choice.chunk)
-        for part in parts_of(problem, index, number, choice):
-            left.append((number, choice, part, chunk * (WEIGHING if part.name == "tape" else PLAIN)))
-    target = task_seconds(sum(each * sum(map(len, part.missing)) for *_, part, each in left), workers)
-    for number, choice, part, each in left:
-        span = max(1, int(target / max(1e-9, each)))
-        for start, stop in cut(part.stage, [(gap.start, gap.stop) for gap in part.missing], span):
-            seconds = each * (stop - start)
-            work = DrawTape(number, part.name, part.side, start, stop, choice.key(problem.tape_keys[number]), choice)
-            found.append(Task(f"{part.name}-{len(found)}", work, (), stop - start, seconds, seconds))
-    return found
-
-
-def is_done(problem: Problem, index: Index) -> bool:
-    """Whether all pairs are learned, and all that is to be tested was."""
-    tested = tested_pairs(problem, index)
-    return tested is not None and not any(
-        part.missing for number, choice in tested.items() for part in parts_of(problem, index, number, choice)
-    )
-
-
-def progress(problem: Problem, index: Index) -> list[Progress]:
-    """What is learned and drawn."""
-    numbers = list(first_of(problem.tape_keys).values())
-    learned = sum(known_choice(problem, index, number) is not None for number in numbers)
-    lines = [Progress("learn levels", learned, len(numbers), "pairs")]
-    tested = tested_pairs(problem, index) or {}
-    parts = [part for number, choice in tested.items() for part in parts_of(problem, index, number, choice)]
-    for name, words in zip(PARTS, ("draw from proposals", "draw the leftover"), strict=True):
-        total = sum(part.stage.chunks for part in parts if part.name == name)
-        left = sum(len(gap) for part in parts if part.name == name for gap in part.missing)
-        lines.append(Progress(words, total - left, total, "chunks"))
-    return lines
-
-
 def few_of(problem: Problem) -> int:
     """Outputs of the sequences that are looked at one output a call: so many that the looks take at most `train` calls."""
     bits = 6
@@ -325,15 +240,30 @@ def last_of(problem: Problem) -> int:
     return e.test // _TAUGHT if e.target is None else min(_MOST_TAUGHT, e.target.most // _TAUGHT)
 
 
+def level_effort(problem: Problem, costs: Costs) -> Effort:
+    """Seconds to learn proposals, sets and bets of a pair."""
+    e, last = problem.study.estimate, last_of(problem)
+    drawing = _LEVELS * costs.drawing(e.train, -(-e.train // CHUNK)) + costs.drawing(last, -(-last // CHUNK))
+    learn = 2.0 * WEIGHING * drawing + 1.0
+    return Effort(0.0, 0.0, learn, learn)
+
+
+def draw_effort(choice: Choice, part: str, costs: Costs) -> Effort:
+    """Seconds to draw and weigh a chunk, or a plain one, which is looked up."""
+    chunk = costs.drawing(choice.chunk, 1 if choice.by_rows else choice.chunk)
+    seconds = chunk * (WEIGHING if part == "tape" else PLAIN)
+    return Effort(seconds, seconds)
+
+
 def amounts(problem: Problem) -> Amounts:
     """What is known before levels have chosen: the draws that learning takes, and those of `test`."""
     e = problem.study.estimate
     learning = (_LEVELS * e.train + last_of(problem)) * len(problem.laws)  # the last round, should chains be tried
     draws = learning + (0 if e.target is not None else 2 * e.test * len(problem.pairs))
-    return Amounts(draws, -(-draws // CHUNK), counted.memory(problem), e.train)
+    return Amounts(draws, -(-draws // CHUNK), memory(problem), e.train)
 
 
-def time_tape(sampler: Sampler, first: Input, schema: Schema, most: int) -> Timing:
+def time_draws_of(sampler: Sampler, first: Input, schema: Schema, most: int) -> Timing:
     """What plain draws on random tapes cost: by rows, and what a call for each costs besides; of calls alone, where rows fail.
 
     most: outputs of a timed call; 0: as many as there are in a chunk by rows, and some one by one.
@@ -361,9 +291,15 @@ def time_tape(sampler: Sampler, first: Input, schema: Schema, most: int) -> Timi
     return Timing(max(0.0, each - found.per_draw), found.per_draw, found.outputs)
 
 
+def describe_target(problem: Problem) -> Words:
+    """What a target asks for."""
+    target = problem.study.estimate.target
+    return [] if target is None else [("target", aim_words(target))]
+
+
 def describe(problem: Problem, index: Index, costs: Costs, workers: int) -> Words:
     """Lines of a plan, each with its name: exact where levels have chosen, else as far as the target tells."""
-    numbers = list(first_of(problem.tape_keys).values())
+    numbers = list(first_of(problem.once(tape_keys)).values())
     tested = tested_pairs(problem, index)
     named = problem.study.mechanism.impossible
     lines: Words = (

@@ -13,8 +13,8 @@ from scipy.special import ndtri
 
 from hpcdp._base.rounding import share
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.engine.derived import CELL, Bools, Derived, Floats, Ints, Place, Records, fewest, maximum_of
 from hpcdp.engine.index import Index, first_of
+from hpcdp.engine.method import CELL, Bools, Entry, Floats, Ints, Method, Records, fewest, maximum_of
 from hpcdp.errors import StoreError
 from hpcdp.importance.bounds import (
     UNIT,
@@ -25,7 +25,7 @@ from hpcdp.importance.bounds import (
     split_level,
     upper_mean,
 )
-from hpcdp.importance.plan import Choice, Part, known_choice, parts_of, tested_pairs
+from hpcdp.importance.plan import Choice, Part, known_choice, parts_of, tape_keys, tested_pairs
 from hpcdp.notions.resolution import Entries
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
@@ -49,8 +49,8 @@ Parts = Mapping[tuple[str, int], Part]
 _WARNED = 6  # pairs and directions of which warnings tell
 
 
-class Tape(Derived):
-    """See `Derived`.
+class TapeResults(Method):
+    """What is derived; see `Method`.
 
     Arrays by cell besides `delta`, `standard_error`, `lower`, `upper`, `level` and `training_delta`:
 
@@ -74,17 +74,18 @@ class Tape(Derived):
     """
 
     counts = ("sums", "unit", "draws")
+    knows_draws = False
 
     def arrays(
         self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
     ) -> Arrays:
         pairs, shape = len(problem.pairs), (len(problem.pairs), 2, epsilons.size)
         found = _unknown(shape)
-        first = first_of(problem.tape_keys)
+        first = first_of(problem.once(tape_keys))
         tested = tested_pairs(problem, index)
         part = _share(problem, len(first), tested or {})
         for number in range(pairs):
-            source = first[problem.tape_keys[number]]
+            source = first[problem.once(tape_keys)[number]]
             choice = known_choice(problem, index, source)
             if choice is None:
                 continue
@@ -111,16 +112,16 @@ class Tape(Derived):
     def told_all(self, arrays: Arrays, places: Any) -> Iterable[dict[str, Any]]:
         return (self.told(arrays, place) for place in zip(*places, strict=True))
 
-    def told(self, arrays: Arrays, place: Place) -> dict[str, Any]:
-        logs = _whole(arrays["logs"][1][place])
-        leftover = {name: arrays[f"leftover_{name}"][1][place].item() for name in ("draws", "hits", "limit")}
-        sums = {name: arrays[name][1][place].tolist() for name in ("weights", "squares", "spreads")}
+    def told(self, arrays: Arrays, entry: Entry) -> dict[str, Any]:
+        logs = _whole(arrays["logs"][1][entry])
+        leftover = {name: arrays[f"leftover_{name}"][1][entry].item() for name in ("draws", "hits", "limit")}
+        sums = {name: arrays[name][1][entry].tolist() for name in ("weights", "squares", "spreads")}
         return {
-            "lower_up_to_leftover": float(arrays["lower_up_to_leftover"][1][place]),
+            "lower_up_to_leftover": float(arrays["lower_up_to_leftover"][1][entry]),
             "leftover": leftover,
             "sums": {**sums, "logs": logs},
             "unit": UNIT,
-            "draws": arrays["draws"][1][place].tolist(),
+            "draws": arrays["draws"][1][entry].tolist(),
         }
 
     def flat(self, told: dict[str, Any]) -> dict[str, Any]:
@@ -141,19 +142,19 @@ class Tape(Derived):
     def careful_error(self, arrays: Arrays) -> Floats:
         return np.asarray(arrays["standard_error"][1])
 
-    def needed_to_pass(self, arrays: Arrays, place: Place, claimed: float) -> int | None:
+    def needed_to_pass(self, arrays: Arrays, entry: Entry, claimed: float) -> int | None:
         """By the bound up to the leftover, below δ̂ in proportion to 1/√n, less what the leftover may take. Heuristic."""
-        delta, within = (float(arrays[name][1][place]) for name in ("delta", "lower_up_to_leftover"))
-        now = self.tests_at(arrays, place)
-        taken = 1.0 if arrays["leftover_limit"][1][place] == 0.0 else 2.0  # half of the room is the leftover's
+        delta, within = (float(arrays[name][1][entry]) for name in ("delta", "lower_up_to_leftover"))
+        now = self.tests_at(arrays, entry)
+        taken = 1.0 if arrays["leftover_limit"][1][entry] == 0.0 else 2.0  # half of the room is the leftover's
         return fewest(lambda n: delta - taken * (delta - within) * math.sqrt(now / n) > claimed, now)
 
     def resample(
-        self, arrays: Arrays, records: Records, place: Place, replicates: int, rng: np.random.Generator
+        self, arrays: Arrays, records: Records, entry: Entry, replicates: int, rng: np.random.Generator
     ) -> tuple[str, Floats]:
-        number, direction, column = place
+        number, direction, column = entry
         problem, index = records.problem, records.index
-        number = first_of(problem.tape_keys)[problem.tape_keys[number]]
+        number = first_of(problem.once(tape_keys))[problem.once(tape_keys)[number]]
         choice = known_choice(problem, index, number)
         if choice is None:
             raise StoreError(f"the records of pair {number} are not in the store any more")
@@ -164,14 +165,14 @@ class Tape(Derived):
             values = [chunk["weights"][direction][column] for chunk in drawn[side]]
             parts.append(factor * np.asarray(values) / choice.chunk)
         if min(part.size for part in parts) < _FEWEST_CHUNKS:
-            delta, error = (float(arrays[n][1][place]) for n in ("delta", "standard_error"))
+            delta, error = (float(arrays[n][1][entry]) for n in ("delta", "standard_error"))
             return "normal", rng.normal(delta, error, replicates)
         means = [part[rng.integers(0, part.size, (replicates, part.size))].mean(axis=1) for part in parts]
         return "weights", np.asarray(means[0] + means[1])
 
-    def rejects(self, arrays: Arrays, place: Entries, level: float) -> Bools:
+    def rejects(self, arrays: Arrays, entries: Entries, level: float) -> Bools:
         """Where δ̂ is more standard errors above 0 than the level says, at least 3. Asymptotic."""
-        delta, error = (arrays[name][1][place] for name in ("delta", "standard_error"))
+        delta, error = (arrays[name][1][entries] for name in ("delta", "standard_error"))
         return np.asarray(delta > _errors(level) * error)
 
     def set_limits(self, arrays: Arrays, known: Bools, columns: Ints, confidence: float) -> Floats:
@@ -180,30 +181,30 @@ class Tape(Derived):
         return np.array([float(found[..., j][known[..., j]].max(initial=0.0)) for j in columns])
 
     def needed(
-        self, arrays: Arrays, place: Place, measured: float, delta: float, inflation: float, level: float
+        self, arrays: Arrays, entry: Entry, measured: float, delta: float, inflation: float, level: float
     ) -> tuple[int | None, int]:
-        now = int(arrays["draws"][1][place].min())
-        error = float(arrays["standard_error"][1][place])
+        now = int(arrays["draws"][1][entry].min())
+        error = float(arrays["standard_error"][1][entry])
         samples = now * (_errors(level) * error / delta) ** 2 if delta > 0.0 else math.inf
         return (math.ceil(samples) if samples <= _MOST else None), now
 
-    def tests_at(self, arrays: Arrays, place: Place) -> int:
-        return int(arrays["draws"][1][place].min())
+    def tests_at(self, arrays: Arrays, entry: Entry) -> int:
+        return int(arrays["draws"][1][entry].min())
 
-    def leftover_needed(self, arrays: Arrays, place: Place, claimed: float) -> int | None:
+    def leftover_needed(self, arrays: Arrays, entry: Entry, claimed: float) -> int | None:
         """Plain draws without a hit with which the bound would pass a claim, beside those of `needed_to_pass`. Heuristic.
 
         Half of what δ̂ is above the claim is for the leftover where the bounds of both means must narrow; None where plain
         draws hit the leftover, which no number of draws takes away.
         """
-        if arrays["leftover_hits"][1][place] > 0:
+        if arrays["leftover_hits"][1][entry] > 0:
             return None
-        if arrays["leftover_limit"][1][place] == 0.0:
+        if arrays["leftover_limit"][1][entry] == 0.0:
             return 0
-        room = float(arrays["lower_up_to_leftover"][1][place]) - claimed
-        gap = float(arrays["delta"][1][place]) - claimed
-        level = float(split_level(arrays["level"][1][place]).leftover)
-        return leftover_draws(max(room, 0.5 * gap), float(arrays["epsilon"][1][place[2]]), level)
+        room = float(arrays["lower_up_to_leftover"][1][entry]) - claimed
+        gap = float(arrays["delta"][1][entry]) - claimed
+        level = float(split_level(arrays["level"][1][entry]).leftover)
+        return leftover_draws(max(room, 0.5 * gap), float(arrays["epsilon"][1][entry[2]]), level)
 
     def warnings(self, arrays: Arrays) -> tuple[str, ...]:
         hits, draws = (arrays[f"leftover_{name}"][1].max(axis=2, initial=0) for name in ("hits", "draws"))
@@ -221,9 +222,6 @@ class Tape(Derived):
     @property
     def tests_words(self) -> str:
         return "draws from proposals"
-
-
-DERIVED = Tape()
 
 
 def _errors(level: float) -> float:

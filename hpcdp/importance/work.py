@@ -15,7 +15,8 @@ from hpcdp._base.doing import drawing
 from hpcdp._base.node import NodeExecutor, ProcessDied
 from hpcdp._base.raised import readable
 from hpcdp.engine.context import ChunkError, Context
-from hpcdp.engine.outcomes import Failure, Found, NewFile, Report
+from hpcdp.engine.outcomes import Found, NewFile, Report
+from hpcdp.engine.series import Series, record_name
 from hpcdp.errors import DamagedError, HpcdpError, MechanismError
 from hpcdp.importance._kernels import find_inside
 from hpcdp.importance.bounds import spread
@@ -24,7 +25,7 @@ from hpcdp.importance.generator import Tape, draw_tape
 from hpcdp.importance.kinds import Proposal
 from hpcdp.importance.levels import learn
 from hpcdp.importance.ownership import NOT_OWN, ONE, OUTPUTS, find_rows, keeps_rows
-from hpcdp.importance.plan import CHUNK, FEW, LOOKED, Choice, DrawTape, LearnTape, few_of, last_of, stage_of
+from hpcdp.importance.plan import CHUNK, FEW, LOOKED, Choice, few_of, last_of, level_series, tape_keys
 from hpcdp.importance.sums import Cells, count_leftover, sum_lower, sum_upper
 from hpcdp.losses import kind_of, make_loss
 from hpcdp.losses.auto._vectors import projecting_loss
@@ -40,7 +41,7 @@ from hpcdp.store.tallies import DamagedRecord
 from hpcdp.study.declared import Declared
 from hpcdp.study.mechanism import FunctionCall
 from hpcdp.study.named_code import names_code
-from hpcdp.study.problem import Problem, describe_pairs
+from hpcdp.study.problem import Problem
 from hpcdp.study.sampler import Sampler
 
 Floats = NDArray[np.float64]
@@ -61,22 +62,6 @@ _INSTEAD = (
     "the mechanism without size, as by `def alone(database, rng): return mechanism(database, 1, rng)[0]`, which is called for "
     "one output and needs no look at rows (it learns and draws anew: no test of rows may go on with it); or estimate.tape = false"
 )
-
-
-def learn_tape(context: Context, work: LearnTape, report: Report) -> None:
-    """Learn these pairs, and record what was chosen of each."""
-    for number in work.pairs:
-        try:
-            state, choice = _learn(context, number)
-        except (MechanismError, DamagedError) as error:
-            report.failures.append(Failure.of(describe_pairs(context.problem, [number]), error))
-            continue
-        key = context.problem.tape_keys[number]
-        file = NewFile.of_state(context.layout, context.layout.pilot(key), state)
-        size = context.problem.study.estimate.train
-        entry = {"model": key, "training": [[size], [size]], "stored": False, "choice": choice.to_dict()}
-        body = {"thresholds": [], "entries": [entry], "fingerprints": {}}
-        report.add("fits", work.name(context.problem, number), body, [file])
 
 
 @dataclass
@@ -204,7 +189,7 @@ def _prints(sampler: Sampler, chunks: list[int], given: tuple[Any, ...], how: Ma
     return [fingerprint(draw_tape(sampler, database, law, part, chunk, size, schema, **how)[0]) for chunk in chunks]
 
 
-def _learn(context: Context, number: int, recorded: Choice | None = None) -> tuple[State, Choice]:
+def learn_levels(context: Context, number: int, recorded: Choice | None = None) -> tuple[State, Choice]:
     """recorded: what was chosen before, if arrays alone are lost: the same directions get bounds."""
     problem, declared = context.problem, context.problem.declared
     e, laws = problem.study.estimate, problem.pair_laws[number]
@@ -256,19 +241,20 @@ def _on_line(outputs: Outputs, projection: Projection | None) -> Floats:
     return np.asarray(outputs, np.float64).reshape(-1) if projection is None else projection.coordinate(outputs)
 
 
-def _learned(context: Context, work: DrawTape, report: Report) -> State:
+def learned_state(context: Context, series: Series, report: Report) -> State:
     """What was learned of a pair, out of the store; learned again where arrays are damaged, which the study decides.
 
     Raises DamagedRecord where that taught otherwise, as on another machine: what was drawn before is of no use then.
     """
-    problem, path = context.problem, context.layout.pilot(context.problem.tape_keys[work.pair])
+    key, choice = context.problem.once(tape_keys)[series.pair], series.item[0]
+    path = context.layout.counter(key, ())
     with suppress(DamagedError):
         state = read_state(path)
-        if digest_of(state) == work.choice.state:
+        if digest_of(state) == choice.state:
             return state
-    state, found = _learn(context, work.pair, work.choice)
-    if found != work.choice:
-        record = "fits", LearnTape.name(problem, work.pair)
+    state, found = learn_levels(context, series.pair, choice)
+    if found != choice:
+        record = "fits", record_name("fits-stored", [level_series(context.problem, series.pair)])
         raise DamagedRecord(record, f"{context.layout.relative(path)} is damaged; it is learned again")
     report.found.append(Found(None, [NewFile.of_state(context.layout, path, state)]))
     return state
@@ -313,40 +299,26 @@ class Judge:
         return Cells(np.asarray(bets.columns, np.int64) + 1, rates, cutoffs)
 
 
-def record_tape(context: Context, work: DrawTape, report: Report) -> None:
-    """Draw a span of chunks, and record the sums of each."""
-    problem = context.problem
-    try:
-        test = Judge(problem, _learned(context, work, report), work.choice)
-        found = list(_chunks(context, test, work))
-    except (MechanismError, DamagedError) as error:
-        report.failures.append(Failure.of(work.describe(problem), error))
-        return
-    stage = stage_of(problem, test.choice, work.part, work.side)
-    draws = sum(stage.chunk_size(chunk) for chunk in range(work.start, work.stop))
-    body = {"key": work.key, "part": work.part, "side": work.side, "draws": draws}
-    body |= {"start": work.start, "stop": work.stop, "chunks": found}
-    report.add("tapes", work.name, body)
-
-
-def _chunks(context: Context, test: Judge, work: DrawTape) -> Iterator[dict[str, Any]]:
-    problem, choice, is_plain = context.problem, test.choice, work.part == "leftover"
-    drawer = Drawer(context, work.pair, work.side, choice.by_rows, choice.flat)
-    how = {"proposal": test.proposals[work.side], "is_plain": is_plain}
+def chunk_sums(context: Context, test: Judge, series: Series, chunks: range) -> Iterator[dict[str, Any]]:
+    """The sums of each chunk from proposals; of plain ones of all together."""
+    problem, (choice, side), part = context.problem, series.item, series.kind
+    is_plain = part == "leftover"
+    drawer = Drawer(context, series.pair, side, choice.by_rows, choice.flat)
+    how = {"proposal": test.proposals[side], "is_plain": is_plain}
     total: dict[str, Any] | None = None
     prints: dict[int, str] = {}
-    for chunk in range(work.start, work.stop):
-        outputs, tape = drawer.take(work.part, chunk, choice.chunk, **how)
+    for chunk in chunks:
+        outputs, tape = drawer.take(part, chunk, choice.chunk, **how)
         if chunk % LOOKED == 0 and names_code(problem.study):
-            drawer.refuse_kept(work.part, chunk, outputs, how)
+            drawer.refuse_kept(part, chunk, outputs, how)
             prints[chunk] = fingerprint(outputs)
         if not is_plain:
-            yield _sums(test, work.side, outputs, tape, problem.declared)
+            yield _sums(test, side, outputs, tape, problem.declared)
         else:
-            one = _hits(test, work.side, outputs, tape)
+            one = _hits(test, side, outputs, tape)
             total = one if total is None else {key: _added(total[key], one[key]) for key in one}
     if prints:
-        drawer.refuse_other(work.part, prints, choice.chunk, how)
+        drawer.refuse_other(part, prints, choice.chunk, how)
     if total is not None:
         yield total
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from hpcdp._base.doing import at_risk
 from hpcdp._base.messages import did_you_mean
+from hpcdp._base.plugins import load_plugin, plugins
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.losses.auto.parameters import AutoKind
 from hpcdp.losses.frequency.parameters import FrequencyKind
@@ -49,6 +50,9 @@ LOSSES: Mapping[str, LossKind] = {
     "smooth": SmoothKind(),
 }
 
+GROUP = "hpcdp.losses"
+"""The entry points of losses that other packages offer: each is a `LossKind`."""
+
 _OURS = frozenset(LOSSES)
 
 
@@ -58,8 +62,13 @@ def kind_of(name: str, folder: Path | None = None) -> LossKind:
         return LOSSES[name]
     if ":" in name:
         return NamedKind(name, folder or Path.cwd())
-    accepted = f'{", ".join(LOSSES)}, or "package.module:Class"'
-    raise ValueError(f"loss: {name!r} is unknown; accepted: {accepted}{did_you_mean(name, LOSSES)}")
+    offered = plugins(GROUP)
+    if name in offered:
+        kind: LossKind = load_plugin(GROUP, name)
+        return kind
+    known = [*LOSSES, *offered]
+    accepted = f'{", ".join(known)}, or "package.module:Class"'
+    raise ValueError(f"loss: {name!r} is unknown; accepted: {accepted}{did_you_mean(name, known)}")
 
 
 def validate_parameters(name: str, parameters: Mapping[str, Any]) -> BaseModel:

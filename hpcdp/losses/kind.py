@@ -37,9 +37,9 @@ class LossKind:
     """A loss by name.
 
     parameters: their model. loss: the class that is made with them, "package.module:Class". code: the parameter that may name
-    a user's class, "package.module:Class". way: of estimating, where it has its own (`hpcdp.study.ways`), and no `Loss` is
+    a user's class, "package.module:Class". method: of estimating, where it has its own (`hpcdp.study.methods`), and no `Loss` is
     made. projects: whether it brings vectors to a line, on which tallies can refine it. tells_values: whether it tells values
-    apart, which tallies can count. bounds_pure: whether its way has an interval for pure ε, without cells by ε where none are
+    apart, which tallies can count. bounds_pure: whether its method has an interval for pure ε, without cells by ε where none are
     given. sizes: train and test of a study that names neither, None: the defaults of all. joins_sets: whether sets are chosen
     threshold by threshold, so that thresholds that are added to a store have an L̂ of their own. otherwise: the loss in its
     place where not all that it needs is there (`hpcdp.study.file.Study`).
@@ -48,7 +48,7 @@ class LossKind:
     parameters: ClassVar[type[BaseModel]]
     loss: ClassVar[str]
     code: ClassVar[str | None] = None
-    way: ClassVar[str | None] = None
+    method: ClassVar[str | None] = None
     projects: ClassVar[bool] = False
     tells_values: ClassVar[bool] = False
     bounds_pure: ClassVar[bool] = False

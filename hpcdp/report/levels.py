@@ -311,7 +311,7 @@ def _accuracy_text(result: Result, errors: Sequence[Error]) -> str:
         ]
     else:
         columns += [Column("radius", "radius", FINITE, at_most), Column("alpha", "published α", form=at_most)]
-        known = "its folds' learned sets, on average" if result.way.pools else "its learned sets"
+        known = "its folds' learned sets, on average" if result.method.pools else "its learned sets"
         notes += [
             "standard error: binomial, at the observed counts; asymptotic",
             f"radius: every cell's δ̂ is within it of the exact δ of {known}, so the largest is within it of the "

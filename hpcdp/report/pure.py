@@ -9,8 +9,8 @@ from typing import Any
 from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.errors import StudyError
 from hpcdp.losses import validate_parameters
-from hpcdp.methods.histogram.derive import renyi_entries
-from hpcdp.methods.histogram.plan import describe_sizes, promised_sizes
+from hpcdp.methods.histogram.interval import renyi_entries
+from hpcdp.methods.histogram.sizes import describe_sizes, promised_sizes
 from hpcdp.notions.at_risk import RHO
 from hpcdp.report.exposed import EVERY_CELL, PAIRS
 from hpcdp.report.tables import (

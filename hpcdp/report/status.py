@@ -16,9 +16,8 @@ from hpcdp._base.rounding import duration
 from hpcdp.clusters import slurm
 from hpcdp.clusters.folder import JobFolder, driver_name, job_folder
 from hpcdp.engine.index import Index, read_index
-from hpcdp.engine.ways import all_done, planned
+from hpcdp.engine.method import method_of
 from hpcdp.errors import DamagedError, StoreError, StudyError
-from hpcdp.importance.plan import chosen_words
 from hpcdp.store.again import resume_command
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import holder, read_leases
@@ -40,7 +39,7 @@ def status(store: str | Path) -> str:
     with foreign(store):
         layout, version = open_latest(store)
         problem, index = read_problem(layout, version), read_index(layout)
-        name, complete, owner = problem.study.name, all_done(index, problem), holder(layout)
+        name, complete, owner = problem.study.name, method_of(problem).is_done(problem, index), holder(layout)
         aside = count_damaged(layout)
         since = "all computed again since" if complete else "computed again by the next run"
         held = owner and f"process {owner['process']} on {owner['host']}, last heartbeat {owner['age']:.0f} s ago"
@@ -71,13 +70,13 @@ def _stages(problem: Problem, index: Index) -> list[str]:
             len(stage.block_chunks(block[1])) for block in blocks if block is not None and block[0] in problem.laws
         )
         found.append((f"sample {stage.name}", done, stage.chunks * len(problem.laws), "chunks "))
-    found += [(p.name, p.done, p.total, f"{p.unit} " * bool(p.unit)) for p in planned(problem).progress(problem, index)]
+    found += [
+        (p.name, p.done, p.total, f"{p.unit} " * bool(p.unit)) for p in method_of(problem).progress(problem, index)
+    ]
     lines = [
         _line(name, f"{done:,} of {total:,} {unit}done, {total - done:,} to do") for name, done, total, unit in found
     ]
-    if problem.study.estimate.tape:
-        lines += [_line(name, words) for name, words in chosen_words(problem, index)]
-    return lines
+    return lines + [_line(name, words) for name, words in method_of(problem).describe_learned(problem, index)]
 
 
 def _batches(layout: Layout, index: Index, problem: Problem) -> list[str]:

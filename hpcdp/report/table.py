@@ -77,7 +77,7 @@ def spectrum_table(result: Result, claim: Claim | None) -> Table:
         if claim is not None:
             entry["claimed"] = float(claim.implied(entry["epsilon"]))
             entry["violated"] = entry["lower"] > entry["claimed"]
-    approximate = HEURISTIC if result.way.draws_apart else ASYMPTOTIC  # of literal-knn a limit of its own risk
+    approximate = HEURISTIC if result.method.draws_apart else ASYMPTOTIC  # of literal-knn a limit of its own risk
     limited = (ASYMPTOTIC, ASYMPTOTIC) if result.is_tape else (FINITE, LIMITED)
     many = len(result.pairs) > 1
     columns = {
@@ -187,10 +187,10 @@ def footnotes(result: Result, claim: Claim | None) -> list[str]:
     if result.resolution.warnings:
         found += [limit_words(sure, [result]), *warning_words(result)]
     if stated := result.accuracy():
-        found += [f"{name}: {words}" for name, words in state_lines(stated, sure, result.way.pools)]
+        found += [f"{name}: {words}" for name, words in state_lines(stated, sure, result.method.pools)]
     if result.study.estimate.has_budget and not result.is_tape:
         found.append(_shares(result))
-    if result.way.pools:
+    if result.method.pools:
         found.append(_reuse(result))
     if "eta" in result.arrays:
         found.append(
@@ -233,13 +233,14 @@ def _reuse(result: Result) -> str:
 
 def csv_text(result: Result) -> str:
     """All cells as CSV, one line a cell; where its pair comes from at the end, rows apart by spaces."""
-    cells, way = result.cells(), result.way
-    told = way.told(result.arrays, (0, 0, 0)) if result["delta"].size else {}
-    counts = [*way.flat(told | {name: cells[0][name] for name in told} if cells else told)]
-    counts = counts or [f"{name}_{side}" for name in way.counts for side in (0, 1)]
+    cells, method = result.cells(), result.method
+    told = method.told(result.arrays, (0, 0, 0)) if result["delta"].size else {}
+    counts = [*method.flat(told | {name: cells[0][name] for name in told} if cells else told)]
+    counts = counts or [f"{name}_{side}" for name in method.counts for side in (0, 1)]
     fields = ["pair", "direction", "epsilon", "delta", "lower", "upper", "standard_error", *counts, "resolved"]
     fields += [] if result.study.estimate.certify is None else ["certified"]
     rows = (
-        cell | way.flat({name: cell[name] for name in told}) | origin_of(result.pairs[cell["pair"]]) for cell in cells
+        cell | method.flat({name: cell[name] for name in told}) | origin_of(result.pairs[cell["pair"]])
+        for cell in cells
     )
     return to_csv([*fields, *origin_names(result)], rows)

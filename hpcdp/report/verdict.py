@@ -49,7 +49,7 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
             wrapped(verdict_words(verdict)),
         ]
     if ranking is not None:
-        blocks.append(_ranking(ranking, result.way.tests_words))
+        blocks.append(_ranking(ranking, result.method.tests_words))
     blocks += [exposed_lines(result), [*wrapped(notes(verdicts, ranking)), *_incomplete(verdicts)]]
     return text_of(*blocks)
 
@@ -175,7 +175,7 @@ def _order(verdict: Verdict) -> list[str]:
 
 def _separation(verdict: Verdict, found: Separation) -> str:
     over = int((verdict.result["delta"][verdict.known] > verdict.claimed[verdict.known]).sum())
-    words = verdict.result.way.tests_words
+    words = verdict.result.method.tests_words
     chance = (
         "Chance alone gives such a gap."
         if found.is_chance

@@ -76,8 +76,8 @@ def limit_words(confidence: str, results: Sequence[Result]) -> str:
             f"{head}; δ̂ and as many standard errors as {confidence} says, at this ε alone, of the learned sets, and at "
             "least what no draw tells of (24 over their number); asymptotic. Another set may hold more: this is no limit of δ."
         )
-    which = "this ε" if any(result.way.draws_apart for result in results) else "any ε of the study"
-    over = " Of the sets, those that the last block tests." if any(result.way.pools for result in results) else ""
+    which = "this ε" if any(result.method.draws_apart for result in results) else "any ε of the study"
+    over = " Of the sets, those that the last block tests." if any(result.method.pools for result in results) else ""
     return (
         f"{head}; with confidence {confidence}, at this ε alone, no set that was learned for {which} holds more than "
         f"this; finite-sample for those sets. Another set may hold more: this is no limit of δ.{over}"
@@ -197,7 +197,7 @@ def basis_words(result: Result) -> list[str]:
             f"DECLARED, not measured (mechanism.impossible): D′ gives no output of the set {declared}. For sets inside it P(S) "
             "alone is certified: if D′ can give such an output, certified numbers are wrong."
         )
-    return found + [f"WARNING: {words}" for words in result.way.warnings(result.arrays)]
+    return found + [f"WARNING: {words}" for words in result.method.warnings(result.arrays)]
 
 
 def leftover_words(result: Result) -> list[str]:

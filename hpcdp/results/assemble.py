@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.engine.derived import Run, derived
 from hpcdp.engine.index import Index
+from hpcdp.engine.method import Run, method_of
 from hpcdp.store.results import Arrays
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def assemble(problem: Problem, index: Index, run: Run | None = None) -> Arrays:
     """All result arrays of a store's records; cells that lack counts hold NaN and −1. run: `bounds_of` elsewhere."""
     epsilons = np.asarray(problem.study.epsilons, np.float64)
     arrays: Arrays = {"epsilon": (("epsilon",), epsilons), "direction": (("direction",), np.array([0, 1], np.int8))}
-    arrays |= derived(problem.way).arrays(problem, index, epsilons, bounds_of(problem) if run is None else run)
+    arrays |= method_of(problem).arrays(problem, index, epsilons, bounds_of(problem) if run is None else run)
     return arrays | (_withheld(arrays) if "dependence" in arrays else {})
 
 
@@ -37,7 +37,7 @@ def _withheld(arrays: Arrays) -> Arrays:
 
 def bounds_of(problem: Problem) -> Run:
     """What computes the certified bounds of a problem's cells from flat arrays."""
-    return derived(problem.way).bounds
+    return method_of(problem).bounds
 
 
 def pair_entries(problem: Problem) -> list[dict[str, Any]]:

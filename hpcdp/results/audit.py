@@ -144,13 +144,13 @@ def audit(result: Result, claim: Claim | str, orientation: Orientation = "both",
     """
     refuse_unknown(orientation, limits)
     claim = as_claim(claim)
-    if result.way.pools:
+    if result.method.pools:
         raise StudyError(
             "estimate.reuse: an audit tests one L̂ on samples that taught nothing; accepted by audit: false"
         )
     if "eta" not in result.arrays:
         raise StudyError("estimate.etas: none in this study; an audit needs a grid of thresholds")
-    if result.way.draws_apart:
+    if result.method.draws_apart:
         raise StudyError(
             f"estimate.loss: {result.study.estimate.default_loss} was given; accepted by audit: every other loss"
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.engine.derived import Records
+from hpcdp.engine.method import Records
 from hpcdp.results.result import Result
 
 
@@ -51,7 +51,7 @@ def bootstrap(result: Result, replicates: int = 400) -> list[Error]:
     for column in np.flatnonzero(~np.isnan(result["spectrum_delta"])):
         place = (int(result["spectrum_pair"][column]), int(result["spectrum_direction"][column]), int(column))
         level = float(result["epsilon"][column])
-        method, values = result.way.resample(result.arrays, records, place, replicates, rng)
+        method, values = result.method.resample(result.arrays, records, place, replicates, rng)
         found.append(
             Error(
                 epsilon=level,

@@ -105,7 +105,7 @@ def rank(result: Result, claims: Sequence[Claim]) -> Ranking | None:
 
 
 def _leading(result: Result) -> _Leading:
-    ranking = result[result.way.ranking]
+    ranking = result[result.method.ranking]
     values = np.where(np.isnan(result["delta"]) | np.isnan(ranking), -np.inf, ranking)
     pairs, _, columns = values.shape
     flat = values.reshape(2 * pairs, columns)
@@ -125,7 +125,7 @@ def _fit(claim: Claim, curve: Floats, chosen: _Leading) -> Fit:
 def _covariances(result: Result, chosen: _Leading) -> list[tuple[Ints, Floats]]:
     """Blocks of cells with known covariances: which cells, and their matrix. Literal cells draw for themselves; of random
     tapes covariances are not known, so that cells are taken as fully dependent, which is on the safe side."""
-    if result.way.draws_apart or result.is_tape:
+    if result.method.draws_apart or result.is_tape:
         return [(np.array([i]), np.array([[error**2]])) for i, error in enumerate(chosen.error)]
     found = []
     for pair in np.unique(chosen.pair):
@@ -162,7 +162,7 @@ def _step(
     better, worse = curves[first], curves[second]
     weight = 2.0 * (better - worse) / chosen.error**2
     spreads = [math.sqrt(max(0.0, float(weight[i] @ matrix @ weight[i]))) for i, matrix in blocks]
-    spread = math.hypot(*spreads) if result.way.draws_apart else math.fsum(spreads)
+    spread = math.hypot(*spreads) if result.method.draws_apart else math.fsum(spreads)
     most = int((np.abs(better - worse) / chosen.error).argmax())
     now = _tests(result)
     difference, at = float(abs(better - worse)[most]), float(chosen.epsilon[most])
@@ -179,4 +179,4 @@ def _step(
 
 def _tests(result: Result) -> int:
     """Test samples per database."""
-    return result.way.tested(result.arrays, result.study.estimate)
+    return result.method.tested(result.arrays, result.study.estimate)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.engine.derived import Derived
+from hpcdp.engine.method import Method
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.notions.resolution import Entries, ascend, extrapolate
 from hpcdp.store.results import Arrays
@@ -45,7 +45,7 @@ class Resolution:
         return None if self.rows[column] else float(self.limits[column])
 
 
-def find_resolution(arrays: Arrays, estimate: Estimate, way: Derived) -> Resolution:
+def find_resolution(arrays: Arrays, estimate: Estimate, method: Method) -> Resolution:
     """From a result's arrays and the study's section [estimate]."""
     delta, lower = (arrays[name][1] for name in ("delta", "lower"))
     known = ~np.isnan(delta)
@@ -54,7 +54,7 @@ def find_resolution(arrays: Arrays, estimate: Estimate, way: Derived) -> Resolut
     level = (1.0 - estimate.confidence) / (2 * len(delta))  # of each pair and direction
 
     def rejects(place: Entries) -> Bools:
-        return way.rejects(arrays, place, level)
+        return method.rejects(arrays, place, level)
 
     cells = ascend(arrays["epsilon"][1], known, rejects) & (delta > 0.0) & (delta >= lower)
     largest, certified = (arrays[f"spectrum_{name}"][1] for name in ("delta", "lower"))
@@ -65,12 +65,14 @@ def find_resolution(arrays: Arrays, estimate: Estimate, way: Derived) -> Resolut
     unresolved = np.flatnonzero(seen & ~rows)
     if unresolved.size:
         limits[unresolved] = np.maximum(
-            way.set_limits(arrays, known, unresolved, estimate.confidence), certified[unresolved]
+            method.set_limits(arrays, known, unresolved, estimate.confidence), certified[unresolved]
         )
-    return Resolution(cells, rows, limits, _warn(arrays, estimate, way, rows, seen, level))
+    return Resolution(cells, rows, limits, _warn(arrays, estimate, method, rows, seen, level))
 
 
-def _warn(arrays: Arrays, estimate: Estimate, way: Derived, rows: Bools, seen: Bools, level: float) -> tuple[str, ...]:
+def _warn(
+    arrays: Arrays, estimate: Estimate, method: Method, rows: Bools, seen: Bools, level: float
+) -> tuple[str, ...]:
     epsilons = arrays["epsilon"][1]
     unresolved = np.flatnonzero(seen & ~rows)
     unresolved = unresolved[np.argsort(epsilons[unresolved])]
@@ -78,16 +80,16 @@ def _warn(arrays: Arrays, estimate: Estimate, way: Derived, rows: Bools, seen: B
         return ()
     shown = ", ".join(f"{epsilons[i]:g}" for i in unresolved[:_SHOWN])
     more = f" and {unresolved.size - _SHOWN:,} more" if unresolved.size > _SHOWN else ""
-    needed = [_needed(arrays, way, int(i), rows, level) for i in dict.fromkeys((unresolved[0], unresolved[-1]))]
+    needed = [_needed(arrays, method, int(i), rows, level) for i in dict.fromkeys((unresolved[0], unresolved[-1]))]
     return (
         f"δ̂ is not resolved at ε = {shown}{more}: there, or at a smaller ε, its test does not tell it from 0; or it is below "
         "what is certified.",
         f"What would resolve it (heuristic; tests that reject at the rates that were seen): {'; '.join(needed)}. "
-        f"{_training(estimate, way.trained(estimate))}",
+        f"{_training(estimate, method.trained(estimate))}",
     )
 
 
-def _needed(arrays: Arrays, way: Derived, column: int, rows: Bools, level: float) -> str:
+def _needed(arrays: Arrays, method: Method, column: int, rows: Bools, level: float) -> str:
     """Test samples a database that would resolve one ε, and where the number comes from."""
     epsilons, largest = arrays["epsilon"][1], arrays["spectrum_delta"][1]
     epsilon = float(epsilons[column])
@@ -103,9 +105,9 @@ def _needed(arrays: Arrays, way: Derived, column: int, rows: Bools, level: float
         if np.isnan(delta):
             return f"{at} no number can be told from these ε"
         place = int(before[-1])
-    what = way.tests_words
+    what = method.tests_words
     cell = (int(arrays["spectrum_pair"][1][place]), int(arrays["spectrum_direction"][1][place]), place)
-    samples, now = way.needed(arrays, cell, float(largest[place]), delta, float(np.exp(epsilon)), level)
+    samples, now = method.needed(arrays, cell, float(largest[place]), delta, float(np.exp(epsilon)), level)
     if samples is None:
         return f"{at} more {what} than can be drawn ({source})"
     if samples <= 1.03 * now:  # sizes are asymptotic, and 2 % on the large side

@@ -16,13 +16,9 @@ from numpy.typing import NDArray
 from hpcdp._base.rounding import at_most
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.accuracy import Statement, dimension, state_accuracy
-from hpcdp.engine.derived import Derived, Records, derived
 from hpcdp.engine.index import read_index
-from hpcdp.engine.ways import all_done
+from hpcdp.engine.method import Method, Records, method_of
 from hpcdp.errors import StudyError
-from hpcdp.methods.at_risk.derive import describe_risk
-from hpcdp.methods.histogram.derive import describe_interval
-from hpcdp.methods.pure.derive import describe_pure
 from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.results.epsilon_at import Level, level_at
 from hpcdp.results.renyi import RenyiLevel, ZcdpLevel, renyi_levels, zcdp_level
@@ -34,11 +30,11 @@ from hpcdp.store.records import foreign, record_names
 from hpcdp.store.results import Arrays
 from hpcdp.store.root import open_latest
 from hpcdp.study.file import Study
+from hpcdp.study.methods import method_named, name_of_method
 from hpcdp.study.pairs import LEFT_OUT
 from hpcdp.study.reuse import FOLDS
 from hpcdp.study.stored import changed_code, changed_words, history, stored_study
 from hpcdp.study.versions import read_problem
-from hpcdp.study.ways import way_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,9 +72,10 @@ class Result(Shown):
         return self.study.estimate.confidence
 
     @cached_property
-    def way(self) -> Derived:
-        """The way in which its estimates came to be."""
-        return derived(way_of(self.study, is_reused="block_exceed" in self.arrays))
+    def method(self) -> Method:
+        """The method by which its estimates came to be."""
+        method: Method = method_named(name_of_method(self.study, is_reused="block_exceed" in self.arrays))
+        return method
 
     @property
     def is_tape(self) -> bool:
@@ -122,12 +119,12 @@ class Result(Shown):
     @cached_property
     def resolution(self) -> Resolution:
         """Which δ̂ are told from 0, limits of the learned sets where the largest does not, and warnings."""
-        return find_resolution(self.arrays, self.study.estimate, self.way)
+        return find_resolution(self.arrays, self.study.estimate, self.method)
 
     @property
     def warnings(self) -> list[str]:
         """What is not resolved and what would resolve it; of random tapes also whether plain draws hit the leftover."""
-        return [*self.code_warnings, *self.resolution.warnings, *self.way.warnings(self.arrays)]
+        return [*self.code_warnings, *self.resolution.warnings, *self.method.warnings(self.arrays)]
 
     @property
     def code_warnings(self) -> list[str]:
@@ -186,7 +183,7 @@ class Result(Shown):
         rest = {"resolved": self.resolution.cells[places].tolist()}
         if self.study.estimate.certify is not None:
             rest["certified"] = [self.has_bound(place) for place in zip(*places, strict=True)]
-        rows = zip(*columns.values(), self.way.told_all(self.arrays, places), *rest.values(), strict=True)
+        rows = zip(*columns.values(), self.method.told_all(self.arrays, places), *rest.values(), strict=True)
         names, others, told = [*columns], [*rest], len(columns)
         return [
             dict(zip(names, row[:told], strict=True)) | row[told] | dict(zip(others, row[told + 1 :], strict=True))
@@ -230,12 +227,7 @@ class Result(Shown):
 
         None of a study without [pure] and without a loss that bounds pure ε, and while no pair has all its counts.
         """
-        if "bin_counts" in self.arrays:
-            return describe_interval(self.study, self.arrays, self.pairs_told)
-        if "pure_certified" not in self.arrays:
-            return None
-        records = Records(self.store)
-        return describe_pure(records.problem, records.index, self.arrays, self.pairs_told)
+        return self._summary.get("pure")
 
     @cached_property
     def risk(self) -> list[dict[str, Any]]:
@@ -243,7 +235,12 @@ class Result(Shown):
 
         Empty of other studies, and while pairs are missing.
         """
-        return describe_risk(self.study.at_risk, self.arrays) if self.study.at_risk is not None else []
+        risk: list[dict[str, Any]] = self._summary.get("risk", [])
+        return risk
+
+    @cached_property
+    def _summary(self) -> dict[str, Any]:
+        return self.method.summary(Records(self.store), self.study, self.arrays, self.pairs_told)
 
     @property
     def has_looks(self) -> bool:
@@ -263,7 +260,7 @@ class Result(Shown):
         if self.is_tape:
             return []
         test = int(self["test"].min()) if "test" in self.arrays and self["test"].size else None
-        return state_accuracy(self.study, self.columns, len(self.pairs), test, pooled=self.way.pools)
+        return state_accuracy(self.study, self.columns, len(self.pairs), test, pooled=self.method.pools)
 
     @property
     def pairs_told(self) -> list[dict[str, Any]]:
@@ -275,7 +272,7 @@ class Result(Shown):
         if self.study.at_risk is not None:
             head = {"name": self.name, "complete": self.complete, "confidence": self.confidence}
             return {**head, "risk": self.risk, **self.changed_entry}
-        reuse = {"folds": FOLDS, "blocks": self["block_test"].tolist()} if self.way.pools else None
+        reuse = {"folds": FOLDS, "blocks": self["block_test"].tolist()} if self.method.pools else None
         audits = [audit.to_dict() for audit in self.sequential_audits]
         return {
             "name": self.name,
@@ -332,11 +329,11 @@ class Result(Shown):
         if not self.study.counts_levels:
             return pd.json_normalize([] if self.pure is None else self.pure["rows"] or [self.pure])
         cells = self.cells()
-        counts = [*self.way.told(self.arrays, (0, 0, 0))] if cells else []
+        counts = [*self.method.told(self.arrays, (0, 0, 0))] if cells else []
         return pd.DataFrame(
             [
                 {k: v for k, v in cell.items() if k not in counts}
-                | self.way.flat({name: cell[name] for name in counts})
+                | self.method.flat({name: cell[name] for name in counts})
                 for cell in cells
             ]
         )
@@ -367,7 +364,9 @@ def load_result(store: str | Path) -> Result:
     with foreign(store):
         layout, version = open_latest(store)
         problem, index = read_problem(layout, version), read_index(layout)
-        return make_result(layout, version, problem, assemble(problem, index), all_done(index, problem))
+        return make_result(
+            layout, version, problem, assemble(problem, index), method_of(problem).is_done(problem, index)
+        )
 
 
 def make_result(layout: Layout, version: int, problem: Problem, arrays: Arrays, complete: bool) -> Result:

@@ -62,7 +62,7 @@ def _level(result: Result, known: np.ndarray, epsilon: float, epsilon0: float | 
 def _estimate(result: Result, epsilon: float) -> tuple[float | None, float | None, int | None, str | None]:
     """Of the outputs of a law, those with L̂ > ε and those with L̂ < −ε, which the reverse direction counts."""
     e, columns = result.study.estimate, np.flatnonzero(result["epsilon"] == epsilon)
-    is_plain = result.way.counts == ("exceed", "test") and not (e.refine or e.has_budget or result.way.pools)
+    is_plain = result.method.counts == ("exceed", "test") and not (e.refine or e.has_budget or result.method.pools)
     if not is_plain or not columns.size:  # else the sets are others than {L̂ > ε}
         return None, None, None, None
     exceed, test = (result[name][:, :, columns[0]] for name in ("exceed", "test"))

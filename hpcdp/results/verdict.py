@@ -303,7 +303,7 @@ def careful_error(result: Result, column: int | None = None) -> Floats:
             name: (dims, values.take([column], dims.index("epsilon")) if "epsilon" in dims else values)
             for name, (dims, values) in arrays.items()
         }
-    return result.way.careful_error(arrays)
+    return result.method.careful_error(arrays)
 
 
 def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
@@ -316,7 +316,7 @@ def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
     chance = int((score > -np.inf).sum()) * max(float(ndtr(-most)), sys.float_info.min)  # no probability is at most 0
     needed = None
     if result.has_bound(place):
-        needed = result.way.needed_to_pass(result.arrays, place, float(claimed[place]))
+        needed = result.method.needed_to_pass(result.arrays, place, float(claimed[place]))
     return Separation(
         pair=pair,
         direction=DIRECTIONS[direction],
@@ -326,8 +326,8 @@ def _separate(result: Result, claimed: Floats, error: Floats) -> Separation:
         chance=min(1.0, chance),
         is_chance=most < _FEW_ERRORS or chance > 1.0 - result.confidence,
         test=None if needed is None else round_up(needed),
-        now=result.way.tests_at(result.arrays, place),
-        leftover=None if needed is None else result.way.leftover_needed(result.arrays, place, float(claimed[place])),
+        now=result.method.tests_at(result.arrays, place),
+        leftover=None if needed is None else result.method.leftover_needed(result.arrays, place, float(claimed[place])),
     )
 
 

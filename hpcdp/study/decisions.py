@@ -25,15 +25,11 @@ def known_sizes(layout: Layout, problem: Problem) -> dict[str, Sizes]:
     return {pilot: sizes for step in steps for pilot, sizes in step.items() if pilot in own}
 
 
-def set_sizes_aside(layout: Layout, pilots: AbstractSet[str]) -> set[str]:
-    """Take every decision about these pairs out of use; keys of all that they learned with the sizes decided."""
-    models = set(pilots)
+def set_sizes_aside(layout: Layout, pilots: AbstractSet[str]) -> None:
+    """Take every decision about these pairs out of use."""
     for name in record_names(layout, "sizes"):
-        step = _decided(layout, name)
-        models |= {sizes.model_key(pilot) for pilot, sizes in step.items() if pilot in pilots}
-        if pilots & step.keys():
+        if pilots & _decided(layout, name).keys():
             set_aside(layout, "sizes", name)
-    return models
 
 
 def commit_sizes(

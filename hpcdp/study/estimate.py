@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from hpcdp._base.plugins import plugins
 from hpcdp.losses import LOSSES, kind_of, validate_parameters
 from hpcdp.losses.counts import audit_etas
 from hpcdp.notions.orders import LARGEST_ORDER
@@ -70,6 +71,14 @@ Validation = Annotated[int, Field(ge=1, le=_MOST), WHOLE]
 Time = Annotated[str, BeforeValidator(_time), one_of_types(DURATION)]
 
 
+def _method(given: Any) -> Any:
+    """The name of an installed package's method, or None."""
+    names = plugins("hpcdp.methods")
+    if given is not None and given not in names:
+        raise ValueError(", ".join(names) or "none: no installed package offers one (entry points hpcdp.methods)")
+    return given
+
+
 class Target(Section):
     """What the certifying stage is for: δ at an ε, or the ε of a δ, to a relative standard error of δ̂; or an interval of pure ε.
 
@@ -98,7 +107,7 @@ class Estimate(Section):
     reuse: whether every sample teaches and tests; "auto" where drawing takes most of the time, as a run finds out. renyi: orders
     of Rényi divergences with a bound of their own, named before anything is counted: a store keeps those that it was made with.
     certify: ε, some of epsilons, whose cells share the level of the bounds; None: all. tape: whether the mechanism's noise is
-    drawn from proposals, with a weight for each output.
+    drawn from proposals, with a weight for each output. method: one that an installed package offers, by its entry point.
     """
 
     epsilons: Annotated[Levels, Key("family", "gain")]
@@ -118,6 +127,7 @@ class Estimate(Section):
     renyi: Annotated[Orders, Key("family", absent=None)] = None
     certify: Annotated[Certified, Key("family", "change", absent=None)] = None
     tape: Annotated[bool, Key("learned", absent=False)] = False
+    method: Annotated[str | None, BeforeValidator(_method), Key("learned", absent=None)] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -146,7 +156,7 @@ class Estimate(Section):
         validate_parameters(self.default_loss, self.parameters)
         if isinstance(self.loss, str) or len(self.loss) == 1:
             return self
-        if any(kind_of(name).way for name in self.loss):
+        if any(kind_of(name).method for name in self.loss):
             raise ValueError(f"loss: several are without literal-knn and histogram; given: {list(self.loss)}")
         for name in self.loss:
             if ":" in name:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.keys import digest_json
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.losses.counts import merge_thresholds
@@ -19,36 +19,13 @@ from hpcdp.study.databases import Database, Input, Pair, enumerate_pairs
 from hpcdp.study.declared import Declared
 from hpcdp.study.distributions import Conditional, Distribution
 from hpcdp.study.file import Study
+from hpcdp.study.methods import method_named, name_of_method
 from hpcdp.study.pairs import describe_pair, describe_side
-from hpcdp.study.reuse import FOLDS, first_block
 from hpcdp.study.sampler import Sampler
 from hpcdp.study.sizes import Sizes, first_sizes
-from hpcdp.study.ways import Way, way_of
 
-_POINT = "tradeoff"
-_UNSIZED = ("pairs", "pair_laws", "laws", "thresholds", "pilot_keys", "train", "risk_cells", "point_cells")
-
-
-@dataclass(frozen=True)
-class LiteralCell:
-    """A cell of `literal-knn`, which draws and trains for itself.
-
-    direction: "forward" or "reverse" of a cell of the spectrum, "tradeoff" of a trade-off point. level: its ε, or its η.
-    """
-
-    pair: int
-    direction: str
-    level: float
-
-    @property
-    def is_point(self) -> bool:
-        """Whether it is a trade-off point."""
-        return self.direction == _POINT
-
-    def describe(self) -> str:
-        """Which cell, in words."""
-        which = f"eta {self.level}" if self.is_point else f"{self.direction}, epsilon {self.level}"
-        return f"cell of pair {self.pair}, {which}"
+_UNSIZED = ("pairs", "pair_laws", "laws", "thresholds", "pilot_keys", "train")
+_T = TypeVar("_T")
 
 
 class _Laws(Mapping[str, Input]):
@@ -79,6 +56,7 @@ class Problem:
     databases: those of T, or D and D' of the given pairs in turn. distributions: those of Δ. sizes: of a study with a
     target, what the run has decided so far, by pilot key, or of all the pairs that a task works on. chosen: of a study that
     leaves reuse open, what the run chose, None before. sources: digests of code beside the mechanism's, by the keys that name it.
+    made: what `once` made.
     """
 
     study: Study
@@ -89,6 +67,7 @@ class Problem:
     sizes: Sizes | Mapping[str, Sizes] | None = None
     chosen: bool | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
+    made: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def pairs(self) -> list[Pair]:
@@ -201,83 +180,32 @@ class Problem:
         return bool(self.chosen) if reuse == "auto" else reuse
 
     @cached_property
-    def pool_keys(self) -> list[str]:
-        """Key of each pair's counts where samples are reused: the loss, its parameters, the samples and how they are cut."""
-        e = self.study.estimate
-        parameters = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
-        cut = [FOLDS, first_block(e.pool)]
-        head = ["reuse", e.default_loss, parameters, e.train, e.test, e.chunk, cut]
-        return [digest_json([*head, d, d_prime]) for d, d_prime in self.pair_laws]
-
-    @cached_property
-    def pure_keys(self) -> list[str]:
-        """Key of what each pair's training samples choose for its pure level, and of the counts of that."""
-        pure, e = self.study.pure, self.study.estimate
-        assert pure is not None
-        within = None if pure.within is None else [list(interval) for interval in pure.within]
-        at = [self.schema.value(point) for point in pure.at]
-        head = ["pure", within, pure.floor_of(e.train), at, e.test, e.confidence]
-        return [digest_json([*head, pilot]) for pilot in self.pilot_keys]
-
-    @cached_property
-    def tape_keys(self) -> list[str]:
-        """Key of each pair's proposals, sets and bets, and of the draws that test them."""
-        e = self.study.estimate
-        target = None if e.target is None else e.target.model_dump(mode="json")
-        head = ["tape", list(e.epsilons), e.certify and list(e.certify), target, e.test, e.confidence]
-        return [
-            digest_json([*head, len(self.pair_laws), self.study.mechanism.impossible, key]) for key in self.pilot_keys
-        ]
-
-    @cached_property
     def declared(self) -> Declared | None:
         """What the study declares that D′ cannot output; StudyError where the predicate cannot be imported."""
         return Declared.of(self.study.mechanism.impossible, self.study.folder)
 
-    def bin_key(self, law: str, stage: str, bins: int) -> str:
-        """Key of the counts of a law's outputs in so many equal bins; stage: its name."""
-        e = self.study.estimate
-        parameters = validate_parameters(e.default_loss, e.parameters)
-        return digest_json(["bins", stage, bins, list(getattr(parameters, "range")), e.chunk, law])  # noqa: B009
+    @property
+    def method_name(self) -> str:
+        """The name of the method of estimating: the loss's own, where it has one."""
+        return name_of_method(self.study, self.is_reused)
 
     @property
-    def way(self) -> Way:
-        """The way of estimating: the loss's own, where it has one."""
-        return way_of(self.study, self.is_reused)
+    def method(self) -> Any:
+        """The method itself, a `hpcdp.engine.method.Method`."""
+        return method_named(self.method_name)
 
     @property
     def kept_stages(self) -> tuple[Stage, ...]:
         """The stages whose samples stay in the store."""
-        if not self.way.keeps:
-            return ()
-        if self.study.at_risk is not None:
-            return (self.test,)
-        if self.study.pure is not None and self.study.pure.test == "winner" and self.study.estimate.keep == "all":
-            return (self.train,)  # of most laws there are no test samples
-        train = (self.train,) if self.learns else ()
-        return {"all": (*train, self.test), "train": train, "none": ()}[self.study.estimate.keep]
+        stages: tuple[Stage, ...] = self.method.kept_stages(self)
+        return stages
 
-    @property
-    def learns(self) -> bool:
-        """Whether training samples teach or decide anything: where bins are given and no ε is counted they do not."""
-        e = self.study.estimate
-        is_open = e.parameters.get("bins", "auto") == "auto" or e.precision is not None
-        return is_open or not self.study.bounds_pure or bool(e.epsilons)
-
-    @cached_property
-    def risk_cells(self) -> list[LiteralCell]:
-        """The literal cells of the spectrum, pair by pair, forward before reverse, ε ascending."""
-        levels = [(direction, epsilon) for direction in DIRECTIONS for epsilon in self.study.estimate.epsilons]
-        return [LiteralCell(pair.number, *level) for pair in self.pairs for level in levels]
-
-    @cached_property
-    def point_cells(self) -> list[LiteralCell]:
-        """The literal cells of the trade-off points, pair by pair, η ascending."""
-        return [LiteralCell(pair.number, _POINT, eta) for pair in self.pairs for eta in self.study.estimate.etas]
-
-    def cell_key(self, cell: LiteralCell) -> str:
-        """Key of a literal cell: it draws for itself, so its key is its stream."""
-        return digest_json(["cell", self.model_key(cell.pair), self.study.estimate.test, cell.direction, cell.level])
+    def once(self, make: Callable[[Problem], _T]) -> _T:
+        """What a function makes of the problem, whatever sizes a run decides; made at the first call."""
+        if make not in self.made:
+            self.made[make] = make(self)
+        value: _T = self.made[make]
+        return value
 
     def describe_law(self, law: str) -> str:
         """Where a law's database comes from, in words."""

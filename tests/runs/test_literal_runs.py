@@ -14,9 +14,11 @@ from hpcdp.driver.driver import resume, run_problem
 from hpcdp.driver.plan import make_plan
 from hpcdp.engine.executors import Options
 from hpcdp.engine.failures import describe_killed
+from hpcdp.engine.index import Index
+from hpcdp.engine.series import Count
 from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.task import Task
-from hpcdp.methods.figure_1.plan import TrainCells
+from hpcdp.methods.figure_1 import METHOD, point_cells, risk_cells
 from hpcdp.report.status import status
 from hpcdp.results.result import load_result
 from hpcdp.study.resolving import resolve
@@ -84,9 +86,12 @@ def test_interrupted_and_resumed(client, tmp_path, monkeypatch):
 
 def test_a_cell_that_fails_is_named():
     problem = pose(small_study([0.5, 3.0]))
+    (phase,) = METHOD.phases(problem, Index())
+    cells = risk_cells(problem)[-1], point_cells(problem)[1]
     found = [
-        describe_killed(problem, Task("literal-0", TrainCells((cell,)), (), 1, 0.1), ProcessDied("ended")).what
-        for cell in (problem.risk_cells[-1], problem.point_cells[1])
+        describe_killed(problem, Task("literal-0", Count((series,), 0, 1), (), 1, 0.1), ProcessDied("ended")).what
+        for series in phase.series
+        if series.item in cells
     ]
     assert found == [
         "task literal-0: cell of pair 1, reverse, epsilon 0.5",

@@ -21,6 +21,7 @@ from hpcdp.engine.executors import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.errors import StudyError
 from hpcdp.losses.local import UNIT, weigh
+from hpcdp.methods.pure import pure_keys
 from hpcdp.notions.pure import LossAt, pure_lower
 from hpcdp.patterns import around, statdp
 from hpcdp.report.plots_methods import draw_loss
@@ -260,8 +261,8 @@ def test_points_have_one_key_however_they_are_written(client, tmp_path):
     store, written = tmp_path / "s.zarr", [[2, 9], [2.0, 9.0]]
     results = [run(pure_study({"at": at}, ONE, RARE, loss="knn"), store, client).pure for at in written]
     assert results[0] == results[1]
-    assert len(set(stored_problem(store).pure_keys)) == 1
-    reals = [resolve(pure_study({"at": at}))[0].pure_keys for at in ([1], [1.0], [1.5])]
+    assert len(set(stored_problem(store).once(pure_keys))) == 1
+    reals = [resolve(pure_study({"at": at}))[0].once(pure_keys) for at in ([1], [1.0], [1.5])]
     assert reals[0] == reals[1] != reals[2]
 
 

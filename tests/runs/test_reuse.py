@@ -30,14 +30,14 @@ from hpcdp.analytic import GaussianShift, LaplaceShift
 from hpcdp.driver.driver import resume
 from hpcdp.engine.context import open_context
 from hpcdp.engine.costs import Costs
-from hpcdp.engine.index import Index
+from hpcdp.engine.index import Index, Span
 from hpcdp.errors import StudyError
 from hpcdp.losses.counts import merge_thresholds
 from hpcdp.losses.kde.kde import Kde
 from hpcdp.losses.knn.knn import Knn
 from hpcdp.losses.knn.parameters import KnnParameters
 from hpcdp.methods.cross_fitting.choice import Price
-from hpcdp.methods.cross_fitting.work import count_part, read_pool
+from hpcdp.methods.cross_fitting.method import count_part, pool_keys, read_pool
 from hpcdp.notions.accuracy import share_radius
 from hpcdp.notions.bounds import joint_lower, standard_error
 from hpcdp.notions.prequential import prequential_lower
@@ -210,10 +210,9 @@ def test_all_bounds_of_a_study_hold_together():
     failures = 0
     for _ in range(runs):
         pools = draw("gaussian", rng, size)
-        counts = {
-            number: count_part(Kde(), pools, part, problem.thresholds, 1 << 18) for number, part in enumerate(cut.parts)
-        }
-        arrays = assemble(problem, Index(reused={problem.pool_keys[0]: {thresholds: counts}}))
+        parts = np.stack([count_part(Kde(), pools, part, problem.thresholds, 1 << 18) for part in cut.parts])
+        spans = [Span(0, len(parts), len(parts), {"parts": parts})]
+        arrays = assemble(problem, Index(spans={problem.once(pool_keys)[0]: {thresholds: spans}}))
         assert arrays["level"][1].sum() == pytest.approx(1.0 - study.estimate.confidence)
         failures += bool((arrays["lower"][1] > exact).any())
     print(f"some bound of a study above δ in {failures / runs:.3f} of {runs} runs")
@@ -299,20 +298,20 @@ def test_killed_and_resumed(tmp_path, scheduler):
     study = write_study(tmp_path, CLASSIFIER, **{**SMALL, **learned})
     study.write_text(f'{study.read_text()}\n[estimate.parameters]\nclassifier = "own:Middle"\n')
     call("run", study, "--store", whole, "--cluster", scheduler)
-    tasks = len(records(whole, "reuse"))
+    tasks = len(records(whole, "counts"))
     assert tasks > 1
-    hold(tmp_path, store, 1, "reuse")
+    hold(tmp_path, store, 1, "counts")
     with started("run", study, "--store", store, "--workers", 1, folder=tmp_path) as process:
-        wait_until(lambda: len(records(store, "reuse")) >= 1, "the first counts")
+        wait_until(lambda: len(records(store, "counts")) >= 1, "the first counts")
         assert process.poll() is None
         kill_group(process)
     release(tmp_path)
-    before = {record: record.read_bytes() for record in records(store, "samples", "packs", "reuse")}
-    assert 1 <= len(records(store, "reuse")) < tasks
+    before = {record: record.read_bytes() for record in records(store, "samples", "packs", "counts")}
+    assert 1 <= len(records(store, "counts")) < tasks
     call("resume", store, "--cluster", scheduler)
     assert {record: record.read_bytes() for record in before} == before
     assert show(store) == show(whole)
-    for record in records(store, "reuse")[:2]:  # damage: the same counts again
+    for record in records(store, "counts")[:2]:  # damage: the same counts again
         record.damage()
     (store / "records" / "results.json").unlink()
     shutil.rmtree(next((store / "samples" / "packs").iterdir()))
@@ -330,7 +329,7 @@ def small_study(**estimate):
 def test_an_epsilon_that_is_added_leaves_all_counts_as_they_are(client, tmp_path):
     store = tmp_path / "s.zarr"
     run(small_study(), store, client)
-    before = {record: record.read_bytes() for record in records(store, "reuse")}
+    before = {record: record.read_bytes() for record in records(store, "counts")}
     grown = run(small_study(epsilons=[0.0, 0.25, 0.5]), store, client)
     assert {record: record.read_bytes() for record in before} == before
     alone = run(small_study(epsilons=[0.0, 0.25, 0.5]), tmp_path / "alone.zarr", client)
@@ -348,7 +347,7 @@ def test_auto_is_chosen_once_recorded_and_kept(client, tmp_path, monkeypatch):
     assert "estimate.reuse = true would get more from the same draws" in str(call_plan(small_study(reuse=False)))
     assert "would get more" not in str(call_plan(small_study(reuse=False, etas=[1.0])))
     result = run(study, store, client)
-    assert result.way.pools
+    assert result.method.pools
     (record,) = records(store, "choices")
     body = record.body
     assert record.name == "reuse"
@@ -359,7 +358,7 @@ def test_auto_is_chosen_once_recorded_and_kept(client, tmp_path, monkeypatch):
     assert again.to_json() == result.to_json() == load_result(store).to_json()
     assert records(store, "choices") == [record]
     cheap = run(study, tmp_path / "cheap.zarr", client)
-    assert not cheap.way.pools
+    assert not cheap.method.pools
     assert [record.name for record in records(tmp_path / "cheap.zarr", "choices")] == ["no-reuse"]
 
 
@@ -388,7 +387,7 @@ def test_stored_samples_are_reused_wherever_they_are(client, tmp_path):
     study = make_study("stored", files, [([0], [1])], seed=1, folder=tmp_path, **estimate)
     assert "chosen: the samples are stored" in str(call_plan(study))
     result = run(study, tmp_path / "s.zarr", client)
-    assert result.way.pools
+    assert result.method.pools
     kept = make_study("stored", files, [([0], [1])], seed=1, folder=tmp_path, **{**estimate, "keep": "all"})
     assert run(kept, tmp_path / "kept.zarr", client).to_json() == result.to_json()
 

@@ -95,7 +95,7 @@ def test_what_does_not_go_with_it_is_refused(changes: dict[str, Any], words: str
 )
 def test_what_goes_with_it(changes: dict[str, Any]) -> None:
     problem, _ = resolve(study(**changes))
-    assert problem.way.name == "tape"
+    assert problem.method_name == "importance-sampling"
     assert problem.kept_stages == ()
 
 

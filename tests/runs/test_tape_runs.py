@@ -26,6 +26,7 @@ from hpcdp.engine.failures import RunFailed, StudyRefuted
 from hpcdp.engine.index import first_of
 from hpcdp.engine.progress import Silent
 from hpcdp.errors import StudyError
+from hpcdp.importance.plan import tape_keys
 from hpcdp.importance.training import KEPT_BACK
 from hpcdp.study.file import Study
 from hpcdp.study.resolving import resolve
@@ -352,17 +353,17 @@ def test_pairs_race_and_equal_ones_are_one(pairs: str, tmp_path: Path) -> None:
     sizes = {"epsilons": [0.0, 0.1, 0.3], "certify": [0.3], "test": 1 << 18}
     problem, trial = resolve(Study.from_toml(taped(tmp_path, pairs=pairs, **sizes)))
     result = run_problem(problem, trial, tmp_path / "s.zarr", Options(workers=0), Silent())
-    keys = first_of(problem.tape_keys)
+    keys = first_of(problem.once(tape_keys))
     assert len(choices(tmp_path / "s.zarr")) == len(keys)
     assert len(keys) == (len(problem.pairs) - 1 if pairs == GIVEN else 19)  # equal rows make one pair
     tested = [number for number in range(len(problem.pairs)) if result["draws"][number].any()]
-    assert 0 < len({problem.tape_keys[number] for number in tested}) < 0.5 * len(keys)
+    assert 0 < len({problem.once(tape_keys)[number] for number in tested}) < 0.5 * len(keys)
     assert (result["delta"][1] == result["delta"][3]).all() or pairs == ROWS
     truth = GaussianShift(0.25).delta(np.array(sizes["epsilons"]), "forward")
     assert (result["spectrum_lower"] <= truth).all()
     first = result["standard_error"][tested[0]].max(axis=0)
     assert (np.abs(result["spectrum_delta"] - truth) <= 5.0 * first).all()
-    assert math.fsum({problem.tape_keys[n]: result["level"][n].sum() for n in tested}.values()) <= 0.05 + 1e-12
+    assert math.fsum({problem.once(tape_keys)[n]: result["level"][n].sum() for n in tested}.values()) <= 0.05 + 1e-12
 
 
 FAILING = """

@@ -79,7 +79,7 @@ def lawful(tmp_path_factory: pytest.TempPathFactory) -> Result:
 @pytest.mark.slow
 def test_nothing_is_told_of_a_law_without_a_region(lawful: Result) -> None:
     assert unexplained_words(lawful.arrays) == fallen_words(lawful.arrays) == ()
-    assert lawful.way.warnings(lawful.arrays) == ()
+    assert lawful.method.warnings(lawful.arrays) == ()
     (record,) = [body for _, body in read_records(open_layout(lawful.store), "fits") if isinstance(body, dict)]
     (entry,) = record["entries"]
     assert "unexplained" not in entry["choice"]  # so that keys of draws that older versions recorded stay as they are

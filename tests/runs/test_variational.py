@@ -25,13 +25,14 @@ from hpcdp.engine.executors import Options
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import StudyError
+from hpcdp.methods.sample_split.variational import variational_arrays
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.renyi import class_counts
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.notions.variational import choose_scores, class_losses, place_bets, upper_mean, variational_lower
 from hpcdp.report.levels import renyi_view
 from hpcdp.results.assemble import assemble
-from hpcdp.results.renyi import FAMILY, VARIATIONAL, variational_arrays
+from hpcdp.results.renyi import FAMILY, VARIATIONAL
 from hpcdp.study.file import Study
 from hpcdp.study.resolving import resolve
 

@@ -23,10 +23,11 @@ import hpcdp
 from hpcdp.analytic import GaussianShift, NormalMixture
 from hpcdp.analytic.counts import geometric_sum_pair
 from hpcdp.engine.context import Context
-from hpcdp.engine.index import Index, TapeSpan
+from hpcdp.engine.index import Index, Span
+from hpcdp.engine.series import Series
 from hpcdp.errors import MechanismError
-from hpcdp.importance.plan import PARTS, Choice, DrawTape, stage_of
-from hpcdp.importance.work import Drawer, Judge, _chunks, _learn
+from hpcdp.importance.plan import PARTS, Choice, part_key, stage_of, tape_keys
+from hpcdp.importance.work import Drawer, Judge, chunk_sums, learn_levels
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.results.assemble import assemble
 from hpcdp.store.layout import Layout
@@ -164,7 +165,7 @@ class Learned:
         )  # fmt: skip
         problem = pose(study, schema)
         context = Context(Layout(Path("nowhere")), problem, None)
-        state, choice = _learn(context, 0)
+        state, choice = learn_levels(context, 0)
         return cls(context, choice, Judge(problem, state, choice))
 
     @property
@@ -173,21 +174,22 @@ class Learned:
 
     def draw(self, part: str, side: int, start: int, stop: int) -> list[dict[str, Any]]:
         """What chunks of a stage record."""
-        key = self.choice.key(self.problem.tape_keys[0])
-        work = DrawTape(0, part, side, start, stop, key, self.choice)
-        return list(_chunks(self.context, self.test, work))
+        stage = stage_of(self.problem, self.choice, part, side)
+        series = Series(part, "", (self.problem.pair_laws[0][side],), stage, 0, item=(self.choice, side))
+        return list(chunk_sums(self.context, self.test, series, range(start, stop)))
 
     def run(self) -> dict[str, Any]:
         """One test with fresh chunks: the arrays of its result."""
-        index, key = Index(), self.choice.key(self.problem.tape_keys[0])
-        index.choices[self.problem.tape_keys[0]] = self.choice.to_dict()
+        index, pair = Index(), self.problem.once(tape_keys)[0]
+        index.learned[pair] = {(): {"choice": self.choice.to_dict()}}
         for part in PARTS:
             start = self.used[part]
             for side in (0, 1):
                 stage = stage_of(self.problem, self.choice, part, side)
                 if stage.total:
                     found = self.draw(part, side, start, start + stage.chunks)
-                    index.tapes[key, part, side] = [TapeSpan(0, stage.chunks, stage.total, found)]
+                    key = part_key(self.choice.key(pair), part, side)
+                    index.spans[key] = {(): [Span(0, stage.chunks, stage.total, {"chunks": found})]}
             self.used[part] += max(stage_of(self.problem, self.choice, part, side).chunks for side in (0, 1))
         return {name: values for name, (_, values) in assemble(self.problem, index).items()}
 

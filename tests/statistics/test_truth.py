@@ -344,8 +344,8 @@ def test_literal_agrees_with_the_truth_and_with_knn(call, client, tmp_path):
         )
         for loss in ("knn", "literal-knn")
     )
-    assert literal.way.draws_apart
-    assert not fast.way.draws_apart
+    assert literal.method.draws_apart
+    assert not fast.method.draws_apart
     found = []
     for side, direction in enumerate(DIRECTIONS):
         truth, delta = curve.delta(epsilons, direction), literal["delta"][0, side]

@@ -316,11 +316,9 @@ def committed(store: Path) -> set[Chunk]:
     counted: set[tuple[str, int]] = set()
     learned: set[str] = set()
     for body in (record.body for record in records(store, "counts")):
-        counted |= {
-            (entry["model"], chunk) for entry in body["entries"] for chunk in range(body["start"], body["stop"])
-        }
+        counted |= {(entry["key"], chunk) for entry in body["entries"] for chunk in range(body["start"], body["stop"])}
     for record in records(store, "fits"):
-        learned |= {entry["model"] for entry in record.body["entries"] if entry["stored"]}
+        learned |= {entry["key"] for entry in record.body["entries"] if entry["stored"]}
     for law in problem.laws:
         models = [m for m, pair in zip(problem.model_keys, problem.pair_laws, strict=True) if law in pair]
         if problem.test not in problem.kept_stages:

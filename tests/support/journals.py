@@ -12,7 +12,7 @@ from typing import Any
 
 from hpcdp.keys import canonical_json, digest_bytes
 
-KINDS = ("samples", "packs", "fits", "counts", "cells")
+KINDS = ("samples", "packs", "fits", "counts")
 
 
 def line_of(kind: str, name: str, body: Any) -> bytes:

@@ -13,10 +13,11 @@ from hpcdp.driver.driver import run as run_whole
 from hpcdp.engine.context import Context
 from hpcdp.engine.index import Index, Span
 from hpcdp.engine.progress import Silent
+from hpcdp.engine.series import Series
 from hpcdp.engine.stopping import Stop
 from hpcdp.losses import make_loss
 from hpcdp.mechanisms.outputs import Schema
-from hpcdp.methods.sample_split.learning import _learn
+from hpcdp.methods.sample_split.learning import learn_pair
 from hpcdp.results.result import Result
 from hpcdp.store.layout import Layout
 from hpcdp.study.databases import load_databases
@@ -82,13 +83,12 @@ def learn_and_count(problem: Problem, reuse_training: bool = False) -> tuple[Ind
     thresholds = tuple(problem.thresholds.tolist())
     index, counters = Index(), []
     for number, model in enumerate(problem.model_keys):
-        counter, seen = _learn(context, number, thresholds)
-        learned = np.asarray(seen.training, np.int64)
-        index.training[model] = {thresholds: learned}
-        index.perturbed[model] = {eta: (alpha, beta) for eta, alpha, beta in seen.perturbed}
+        series = Series("count", model, problem.pair_laws[number], problem.test, number, thresholds)
+        learned = learn_pair(context, series)
+        counter, index.learned[model] = learned.counter, {thresholds: learned.facts}
         stage = problem.train if reuse_training else problem.test
         counts = [_count(context, counter, stage, law) for law in problem.pair_laws[number]]
-        index.spans[model] = {thresholds: [Span(0, problem.test.chunks, stage.total, np.stack(counts))]}
+        index.spans[model] = {thresholds: [Span(0, problem.test.chunks, stage.total, {"counts": np.stack(counts)})]}
         counters.append(counter)
     return index, counters
 

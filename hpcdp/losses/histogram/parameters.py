@@ -58,7 +58,7 @@ class HistogramKind(LossKind):
     """`histogram`, whose counts belong to laws and not to pairs."""
 
     parameters = HistogramParameters
-    way = "histogram"
+    method = "histogram"
     bounds_pure = True
 
     def make(self, parameters: HistogramParameters) -> Loss:

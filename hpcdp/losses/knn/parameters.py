@@ -93,7 +93,7 @@ class LiteralKnnKind(KnnKind):
     """`literal-knn`, which learns anew for each cell."""
 
     parameters = LiteralKnnParameters
-    way = "literal"
+    method = "figure-1"
 
     def make(self, parameters: KnnParameters) -> Loss:
         """None: it trains anew for each ε."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from hpcdp.engine.costs import Costs
 from hpcdp.losses import kind_of
 from hpcdp.mechanisms import READERS
-from hpcdp.methods.cross_fitting.plan import part_seconds
+from hpcdp.methods.cross_fitting.method import part_seconds
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.study.decisions import commit_choice, known_choice
 from hpcdp.study.problem import Problem
@@ -55,7 +55,9 @@ class Price:
 def may_be_reused(problem: Problem) -> bool:
     """Whether a study without reuse could have it as it is."""
     e = problem.study.estimate
-    fits = not (e.etas or e.renyi or e.refine or e.has_budget or e.other_losses) and kind_of(e.default_loss).way is None
+    fits = (
+        not (e.etas or e.renyi or e.refine or e.has_budget or e.other_losses) and kind_of(e.default_loss).method is None
+    )
     return fits and e.keep == "all" and e.pool >= FEWEST
 
 

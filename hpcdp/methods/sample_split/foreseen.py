@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from hpcdp._base.rounding import duration
+from hpcdp.engine.costs import Costs
+from hpcdp.engine.method import Rows
+from hpcdp.methods.sample_split.targets import COUNT_SECONDS, LEARNING
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.estimate import Target
 from hpcdp.study.file import Study
@@ -52,3 +56,36 @@ def foresee(study: Study) -> tuple[str, float] | None:
     if target.delta is not None:
         return f"where δ is as small as {target.delta:g}, at least", draws_needed(target, 0.0, (target.delta, 0.0))
     return None
+
+
+def describe_target(study: Study, costs: Costs, workers: int) -> Rows:
+    """Lines of a plan: what a target or a time asks for, how many draws a leading pair will take, and how long."""
+    e, target = study.estimate, study.estimate.target
+    if target is None:
+        return [("target", f"as many draws as {e.time} allows")] if e.time else []
+    wanted = (
+        f"{aim_words(target)}; validation tallies decide how many draws that takes, before the first of them is counted"
+    )
+
+    def takes(draws: float) -> str:
+        seconds = 2.0 * (1.0 + 2.0 * LEARNING) * draws * (costs.draw + COUNT_SECONDS) / workers
+        return f"{draws:.1e} test draws per database of a pair that leads, {duration(seconds)} on {workers} workers"
+
+    known = foresee(study)
+    if known is None:
+        words = f"at most {takes(target.most)}; the first tallies will tell, or a claim"
+    elif math.isinf(known[1]):
+        words = f"{known[0].removesuffix(', about')}, δ is 0: no number of draws tells it"
+    else:
+        when, draws = known
+        too_many = (
+            f"; that is more than target.most = {target.most:.1e}: it cannot be had" if draws > target.most else ""
+        )
+        words = f"{when} {takes(draws)}{too_many}"
+    return [("target", wanted), ("foreseen", words)]
+
+
+def aim_words(target: Target) -> str:
+    """The δ that a target is about, and how well it is wanted."""
+    what = f"δ at ε = {target.epsilon:g}" if target.epsilon is not None else f"δ = {target.delta:g}"
+    return f"{what} with a standard error of {100 * target.relative_error:g} %"

@@ -22,7 +22,6 @@ from hpcdp.study.problem import Problem, describe_pairs
 class LearnPilots(Work):
     """Learn and store the pilots of these pairs."""
 
-    kind: ClassVar[str] = "pilot"
     does: ClassVar[str] = "hpcdp.methods.sample_split.tallying:learn_pilots"
     pairs: tuple[int, ...]
 
@@ -37,7 +36,6 @@ class LearnPilots(Work):
 class Tally(Work):
     """Tally a range of a stage's chunks, of one side or of both, for pairs that share D."""
 
-    kind: ClassVar[str] = "tally"
     does: ClassVar[str] = "hpcdp.methods.sample_split.tallying:tally"
     pairs: tuple[int, ...]
     stage: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ def learn_pilots(context: Context, work: LearnPilots, report: Report) -> None:
             continue
         prints = {law: context.training_prints[law] for law in laws if law in context.training_prints}
         file = NewFile.of_state(context.layout, context.layout.pilot(key), pilot.state())
-        report.add("pilots", key, {"fingerprints": prints}, [file])
+        report.add("pilots", key, {"laws": list(laws), "fingerprints": prints}, [file])
 
 
 def tally(context: Context, items: Tally, report: Report) -> None:
@@ -56,7 +57,8 @@ def tally(context: Context, items: Tally, report: Report) -> None:
     def use(number: int, side: int, outputs: Outputs) -> None:
         counts[number][side] += pilots[number].tally(outputs)
 
-    for number in sweep(context, (stages[0], stages[1]), list(pilots), range(items.start, items.stop), use, report):
+    laws, chunks = {number: problem.pair_laws[number] for number in pilots}, range(items.start, items.stop)
+    for number in sweep(context, laws, stages, chunks, use, report, partial(describe_pairs, problem)):
         span = items.span(problem, number)
         target = context.layout.tally(span.pilot, span.name)
         file = NewFile.of_state(context.layout, target, {"counts": counts[number]})

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.costs import Costs
 from hpcdp.engine.index import Index, first_of
+from hpcdp.methods.classes import training_counts
 from hpcdp.notions.spectrum import by_direction, exceedances
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.study.decisions import commit_sizes, known_sizes
@@ -218,7 +219,7 @@ def decide(problem: Problem, index: Index, layout: Layout, generation: Generatio
         return []
     epsilons, wanted = np.asarray(e.epsilons), problem.thresholds.tolist()
     numbers = list(first_of(problem.pilot_keys).values())
-    counts = [index.training_counts(problem.model_key(number), wanted) for number in numbers]
+    counts = [training_counts(index, problem.model_key(number), wanted) for number in numbers]
     if any((c.above < 0).any() for c in counts):
         return []
     seen = np.stack([np.maximum(1, c.samples) for c in counts])
@@ -279,11 +280,6 @@ def share_time(problem: Problem, costs: Costs, workers: int, layout: Layout, gen
     return [
         f"{e.time} with {workers} workers: {sizes.refine:,} draws per database refine, {sizes.test:,} certify each pair"
     ]
-
-
-def summary(words: Sequence[str], most: int = 8) -> list[str]:
-    """The first of many decisions, and how many more there are."""
-    return [*words[:most], *([f"… and {len(words) - most} more pairs"] if len(words) > most else [])]
 
 
 def _words(target: Target, forecast: Forecast, after: Sizes, leads: bool) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.engine.index import Index
+from hpcdp.methods.classes import families, training_counts
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.renyi import class_counts
 from hpcdp.notions.spectrum import by_direction, exceedances
@@ -59,7 +60,7 @@ def _training(problem: Problem, index: Index, epsilons: Floats) -> Ints:
     """Counts by class of what training shows of each pair, (pairs, classes, 2), −1 where unknown."""
     found, sizes = [], []
     for model in problem.model_keys:
-        trained = index.training_counts(model, problem.thresholds.tolist())
+        trained = training_counts(index, model, problem.thresholds.tolist())
         found.append(exceedances(trained.above, trained.below, problem.thresholds, epsilons))
         sizes.append(trained.samples)
     exceed = np.stack(found)
@@ -73,7 +74,7 @@ def pairs_of_one_loss(problem: Problem, index: Index) -> NDArray[np.bool_]:
     wanted = problem.thresholds.tolist()
     return np.array(
         [
-            index.families(model, wanted, problem.stage_of("test", number)) <= 1
+            families(index, model, wanted, problem.stage_of("test", number)) <= 1
             for number, model in enumerate(problem.model_keys)
         ]
     )

@@ -80,7 +80,7 @@ def test_poison_chunk(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed_s
     assert len(run.jobs()) == 2, "the death of a worker does not end its job"
     missing = {(law, "train", chunk) for chunk in range(4)}
     assert committed(run.store) == committed(undisturbed_store) - missing
-    counted = {entry["model"] for record in records(run.store, "counts") for entry in record.body["entries"]}
+    counted = {entry["key"] for record in records(run.store, "counts") for entry in record.body["entries"]}
     assert counted == {m for m, laws in zip(problem.model_keys, problem.pair_laws, strict=True) if law not in laws}
     tries = calls(tmp_path, run.store).count(bad)
     print(f"the poison chunk was tried {tries} times")

@@ -31,9 +31,9 @@ def test_interrupted_and_resumed(tmp_path: Path, clean_slurm: ThrowawaySlurm) ->
     """On jobs until something is drawn, on other jobs from there; the same in one process of this machine."""
     study, store, here = write_study(tmp_path, OWN, **TAPED), tmp_path / "s.zarr", tmp_path / "here.zarr"
     set_pause(tmp_path, 0.1)
-    hold(tmp_path, store, 1, "tapes")
+    hold(tmp_path, store, 1, "counts")
     with started("run", study, "--store", store, "--cluster", PROFILE, folder=tmp_path) as process:
-        wait_until(lambda: len(records(store, "tapes")) >= 1, "a record of draws", 180.0)
+        wait_until(lambda: len(records(store, "counts")) >= 1, "a record of draws", 180.0)
         process.send_signal(signal.SIGTERM)
         release(tmp_path)
         _, said = process.communicate(timeout=60)

@@ -10,9 +10,9 @@ import pytest
 
 from hpcdp.engine import progress
 from hpcdp.engine.monitor import Monitor
+from hpcdp.engine.series import Learn
 from hpcdp.engine.stopping import Stop
 from hpcdp.engine.task import Task
-from hpcdp.importance.plan import LearnTape
 
 DEAR_FIRST = [35.0 + step for step in range(40)]  # a step a second, once kernels were compiled
 STEADY = [3.0 * step for step in range(1, 41)]
@@ -64,7 +64,7 @@ def test_a_run_that_goes_far_beyond_its_plan_says_so_once(how: str, later: float
 
     notes: list[str] = []
     monitor = Monitor(Heard(), Stop(), lambda: False, None)  # type: ignore[arg-type]
-    first, second = (Task("level-0", LearnTape((0,)), (), 1, seconds) for seconds in (3.0, later))
+    first, second = (Task("level-0", Learn(()), (), 1, seconds) for seconds in (3.0, later))
     monitor.begin("run", [first])
     for _ in range(2):
         if how == "planned":

@@ -12,13 +12,12 @@ from scipy.special import betaincc
 from true_claims import COUNTS, GAMMA, LIMITS, TRUE, claim, true_epsilons
 
 from hpcdp.analytic import GaussianShift, LaplaceShift, toy_dpsgd_pair
-from hpcdp.engine.derived import derived
 from hpcdp.errors import StudyError
 from hpcdp.notions.box import epsilon_lower, error_limits, margins, mu_lower, promises
 from hpcdp.report.audit import report
 from hpcdp.results.audit import audit
 from hpcdp.study.claims import Claim
-from hpcdp.study.ways import WAYS
+from hpcdp.study.methods import method_named
 
 # Limits of errors, and what they leave of a claim
 
@@ -165,7 +164,7 @@ def test_few_training_outputs_do_not_send_the_test_to_rare_events():
 def test_results_that_cannot_be_audited():
     good = some_counts()
     literal = changed(good)
-    literal.__dict__["way"] = derived(WAYS["literal"])
+    literal.__dict__["method"] = method_named("figure-1")
     none = changed(good)
     del none.arrays["eta"]
     incomplete = changed(good)

@@ -12,11 +12,10 @@ from results import changed, measured
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from hpcdp.engine.derived import derived
 from hpcdp.notions.bounds import joint_lower, joint_rejects, normal_upper
 from hpcdp.notions.resolution import ascend, extrapolate, largest_upper
 from hpcdp.report.table import table
-from hpcdp.study.ways import WAYS
+from hpcdp.study.methods import method_named
 
 # limits of the learned set
 
@@ -128,11 +127,11 @@ SETS = {  # P and Q of a set, and the ε from which on δ is 0, as that of the s
 RUNS, MOST = 400, 37  # with a false resolution: more have probability 1.1e-4 at 0.05
 
 
-def resolve(way, epsilons, level=0.025, **counts):
+def resolve(name, epsilons, level=0.025, **counts):
     """Resolved cells (runs, 2, epsilons) of runs of one pair: at a confidence of 0.95 each direction has 0.025."""
     arrays = {name: ((), values) for name, values in {**counts, "epsilon": epsilons}.items()}
     shape = (RUNS, 2, epsilons.size)
-    return ascend(epsilons, np.ones(shape, bool), lambda place: derived(way).rejects(arrays, place, level))
+    return ascend(epsilons, np.ones(shape, bool), lambda place: method_named(name).rejects(arrays, place, level))
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -144,8 +143,8 @@ def test_where_delta_is_0_few_runs_resolve_anything(name):
     rng = np.random.default_rng(41)
     x = np.stack([rng.binomial(2000, p, (RUNS, 2, 1)) for p in (a, b)], axis=-1)
     exceed = np.broadcast_to(x, (RUNS, 2, epsilons.size, 2))
-    found = resolve(WAYS["counted"], epsilons, exceed=exceed, test=np.full(exceed.shape, 2000))
-    planted = resolve(WAYS["counted"], epsilons, 0.15, exceed=exceed, test=np.full(exceed.shape, 2000))
+    found = resolve("sample-split", epsilons, exceed=exceed, test=np.full(exceed.shape, 2000))
+    planted = resolve("sample-split", epsilons, 0.15, exceed=exceed, test=np.full(exceed.shape, 2000))
     false, wrong = (int(cells[..., epsilons >= edge].any(axis=(1, 2)).sum()) for cells in (found, planted))
     print(f"{name}: {false} of {RUNS} runs, planted {wrong}; resolved at the smallest ε {found[..., 0].mean():.2f}")
     assert false <= MOST < wrong
@@ -158,11 +157,11 @@ def test_other_ways_resolve_little_where_delta_is_0():
     a, b, _ = SETS["laplace"]
     risk = 0.5 * np.exp(-epsilons) * (1.0 - np.maximum(0.0, a - np.exp(epsilons) * b))
     tests = np.full((RUNS, 2, 3), 4000)
-    found = {"literal": resolve(WAYS["literal"], epsilons, errors=rng.binomial(tests, risk), tests=tests)}
+    found = {"literal": resolve("figure-1", epsilons, errors=rng.binomial(tests, risk), tests=tests)}
     sizes = np.array([125, 125, 250, 500, 1000])
     blocks = np.stack([rng.binomial(sizes, p, (RUNS, 2, 1, 5)) for p in (a, b)], axis=-1)
     blocks = np.broadcast_to(blocks, (RUNS, 2, 3, 5, 2))
-    found["reuse"] = resolve(WAYS["reused"], epsilons, block_exceed=blocks, block_test=sizes)
+    found["reuse"] = resolve("cross-fitting", epsilons, block_exceed=blocks, block_test=sizes)
     false = {name: int(cells[..., 1:].any(axis=(1, 2)).sum()) for name, cells in found.items()}
     print(false)
     assert max(false.values()) <= MOST
@@ -199,11 +198,11 @@ def test_whole_runs_resolve_little_where_delta_is_0(runs):
 def test_so_many_samples_do_resolve(epsilon):
     """At counts as expected, and not with a tenth less."""
     a, b, c = ndtr(0.5 - epsilon), ndtr(-0.5 - epsilon), math.exp(epsilon)
-    n = derived(WAYS["counted"]).passing(a, b, c, 0.025, 0.0, 10)
+    n = method_named("sample-split").passing(a, b, c, 0.025, 0.0, 10)
     sizes = [n, int(0.9 * n)]
     assert [joint_lower(round(m * a), m, round(m * b), m, c, 0.025) > 0.0 for m in sizes] == [True, False]
     counts = {"exceed": ((), np.array([1000, 10])), "test": ((), np.array([10**4, 10**4]))}
-    assert derived(WAYS["counted"]).needed(counts, (), 0.1, 1e-170, c, 0.025)[0] is None
+    assert method_named("sample-split").needed(counts, (), 0.1, 1e-170, c, 0.025)[0] is None
 
 
 def test_extrapolation():

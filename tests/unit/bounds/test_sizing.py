@@ -10,9 +10,9 @@ import pytest
 from scipy.special import ndtr
 
 from hpcdp.analytic import GaussianShift
-from hpcdp.engine.derived import fewest
-from hpcdp.methods.sample_split.derive import DERIVED
+from hpcdp.engine.method import fewest
 from hpcdp.methods.sample_split.foreseen import rates_of
+from hpcdp.methods.sample_split.method import METHOD
 from hpcdp.methods.sample_split.targets import (
     forecast_target,
     next_sizes,
@@ -139,8 +139,8 @@ def test_one_direction_takes_fewer_draws():
 
 
 def test_a_claim_at_the_rates_is_never_passed():
-    assert DERIVED.passing(0.3, 0.1, 2.0, 0.05, 0.1, 100) is None
-    assert DERIVED.passing(0.3, 0.1, 2.0, 0.05, 0.3, 100) is None
+    assert METHOD.passing(0.3, 0.1, 2.0, 0.05, 0.1, 100) is None
+    assert METHOD.passing(0.3, 0.1, 2.0, 0.05, 0.3, 100) is None
 
 
 def test_fewest_is_exact_where_it_can_be():

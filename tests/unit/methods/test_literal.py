@@ -292,7 +292,7 @@ def test_points_agree_with_the_truth_and_with_knn(call, client, tmp_path):
         )
         for loss in ("knn", "literal-knn")
     )
-    assert literal.way.draws_apart
+    assert literal.method.draws_apart
     found = []
     for column, eta in enumerate(etas):
         over, error = excess(literal["alpha"][0, column], literal["beta"][0, column], eta, curve, size)

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from hpcdp.methods.pure.work import choose_from
 from numpy.typing import NDArray
 from paper_figures.seeds import draw, resolved, with_seed
 
 from hpcdp.analytic import exact
-from hpcdp.methods.pure.work import choose_from
+from hpcdp.engine.index import first_of
 from hpcdp.losses import make_loss
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.local import UNIT, find_peak, weigh
 from hpcdp.losses.protocol import Side
 from hpcdp.notions.pure import LossAt, pure_lower
-from hpcdp.engine.index import first_of
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 

@@ -1,4 +1,4 @@
-"""Results of histograms: an interval for pure ε under an assumption, and, where ε are given, cells by sets of bins."""
+"""The interval of pure ε that histograms certify, and what the published estimates say of the same counts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.engine.derived import Floats, Ints, Place, Records, Run, counted_cells, maximum_of, no_cells
-from hpcdp.engine.index import Index
-from hpcdp.losses import validate_parameters
-from hpcdp.losses.histogram.parameters import HistogramParameters
-from hpcdp.methods.histogram.plan import counts_of, decide, promised_sizes, sized, training_bins
-from hpcdp.methods.sample_split.derive import Counted
+from hpcdp.engine.method import Floats, Ints
+from hpcdp.methods.histogram.decisions import given
+from hpcdp.methods.histogram.sizes import promised_sizes
 from hpcdp.notions.bins import (
     Bins,
     change_refuted_at,
@@ -24,68 +21,10 @@ from hpcdp.notions.bins import (
     renyi_ratio,
     upper_ends,
 )
-from hpcdp.notions.levels import share_level
-from hpcdp.notions.spectrum import make_cells
 from hpcdp.store.results import Arrays
 from hpcdp.study.file import Study
-from hpcdp.study.problem import Problem
 
 _BLOCK = 1 << 22  # limits of pairs that are compared at a time
-
-
-class Histogram(Counted):
-    """See `Derived`."""
-
-    def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
-        decision = decide(problem, index)
-        after, bins = sized(problem, index), 1 if decision is None else decision.bins
-        counts = None if decision is None else counts_of(after, index, after.test, bins)
-        spans = [index.done(problem.bin_key(law, "test", bins), (), after.test) for law in problem.laws]
-        number = {law: place for place, law in enumerate(problem.laws)}
-        is_listed = problem.study.pairs.domain is None
-        pairs = [[number[law] for law in both] for both in problem.pair_laws] if is_listed else []
-        laws = np.array(pairs, np.int64).reshape(-1, 2)
-        found = np.full((len(number), bins), -1, np.int64) if counts is None else counts
-        cells = _cells(after, index, found, laws, epsilons, run) if epsilons.size else no_cells(len(laws))
-        return cells | {
-            "bin_counts": (("law", "bin"), found),
-            "bin_atom": (("law",), np.array([min((span.atom for span in some), default=1.0) for some in spans])),
-            "pair_laws": (("pair", "side"), laws),
-        }
-
-    def resample(
-        self, arrays: Arrays, records: Records, place: Place, replicates: int, rng: np.random.Generator
-    ) -> tuple[str, Floats]:
-        exceed, test = (arrays[name][1][place] for name in ("exceed", "test"))
-        share = rng.binomial(test, exceed / test, size=(replicates, 2)) / test
-        return "classes", np.asarray(share[:, 0] - np.exp(arrays["epsilon"][1][place[2]]) * share[:, 1])
-
-
-DERIVED = Histogram()
-
-
-def _cells(problem: Problem, index: Index, counts: Ints, laws: Ints, epsilons: Floats, run: Run) -> Arrays:
-    """Cells of the sets of bins in which training outputs of one law outweigh the other's: {L̂ > ε}, {−L̂ > ε}."""
-    e, fine = problem.study.estimate, training_bins(problem)
-    training = None if fine is None else counts_of(problem, index, problem.train, fine)
-    shape = (len(laws), 2, epsilons.size)
-    exceed, share = np.full((*shape, 2), -1, np.int64), np.full((*shape, 2), np.nan)
-    if training is not None:
-        taught = training.reshape(len(training), counts.shape[1], -1).sum(axis=2)
-        for pair, sides in enumerate(laws):
-            for direction, (one, other) in enumerate((sides, sides[::-1])):
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    loss = np.log(taught[one]) - np.log(taught[other])
-                chosen = np.nan_to_num(loss, nan=0.0, posinf=np.inf, neginf=-np.inf)[:, None] > epsilons  # (bins, ε)
-                place = (pair, direction)
-                share[place] = np.stack([taught[law] @ chosen for law in (one, other)], axis=-1) / e.train
-                if counts.min() >= 0:
-                    exceed[place] = np.stack([counts[law] @ chosen for law in (one, other)], axis=-1)
-    test = np.full(exceed.shape, problem.test.total)
-    ranked = np.where(np.isnan(share).any(axis=-1), np.nan, share[..., 0] - np.exp(epsilons) * share[..., 1])
-    level = share_level(ranked, shape, 1.0 - e.confidence)
-    cells = make_cells(exceed, test, share, epsilons, level, e.confidence, run)
-    return counted_cells(cells, level, ranked) | maximum_of(cells)
 
 
 def describe_interval(study: Study, arrays: Arrays, pairs: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -96,29 +35,23 @@ def describe_interval(study: Study, arrays: Arrays, pairs: list[dict[str, Any]])
     counts = arrays["bin_counts"][1]
     if counts.min() < 0:
         return None
-    e, given, domain = study.estimate, _parameters(study), study.pairs.domain
+    e, parameters, domain = study.estimate, given(study), study.pairs.domain
     laws, number, outputs = *counts.shape, int(counts[0].sum())
-    bins = Bins.of(given.range, number, given.lipschitz, domain.change if domain else 0.0)
+    bins = Bins.of(parameters.range, number, parameters.lipschitz, domain.change if domain else 0.0)
     low, high = limits(counts, outputs, 1.0 - e.confidence, laws)
     refuted, changes = refuted_at(low, high, bins), change_refuted_at(low, high, bins) if domain else None
-    edges = np.linspace(*given.range, number + 1)
+    edges = np.linspace(*parameters.range, number + 1)
     where = _Where(study, edges, bins, low, high, counts, bool(refuted or changes))
     found = where.of_domain() if domain else where.of_pairs(arrays["pair_laws"][1], pairs)
     return {
         **found,
         "bins": number,
         "test": outputs,
-        "lipschitz": given.lipschitz,
+        "lipschitz": parameters.lipschitz,
         "atom": float(arrays["bin_atom"][1].max()) if "bin_atom" in arrays else 1.0,
         "sizes": sizes_entry(study, outputs),
         "refuted": _refutation(where, refuted, changes, arrays["pair_laws"][1]),
     }
-
-
-def _parameters(study: Study) -> HistogramParameters:
-    found = validate_parameters(study.estimate.default_loss, study.estimate.parameters)
-    assert isinstance(found, HistogramParameters)
-    return found
 
 
 class _Where:

@@ -1,4 +1,4 @@
-"""Results of a study with [at_risk]: what its pairs' sensitivities allow to promise, and what the paper says of it."""
+"""Privacy at risk: pairs of databases are drawn and kept, and what their sensitivities allow to promise is derived."""
 
 from __future__ import annotations
 
@@ -7,26 +7,63 @@ from typing import Any
 
 import numpy as np
 
-from hpcdp.engine.derived import Floats, Run, no_cells
+from hpcdp.engine.costs import Costs
 from hpcdp.engine.index import Index
+from hpcdp.engine.method import Floats, Method, Records, Rows, Run, no_cells
+from hpcdp.engine.sampling import sample_tasks, sampling_seconds, task_seconds
+from hpcdp.engine.task import Amounts, Progress, Task
 from hpcdp.mechanisms.pair_draws import LOSS, NUMBERS, SENSITIVITY
-from hpcdp.methods.at_risk.plan import is_done
-from hpcdp.methods.sample_split.derive import Counted
 from hpcdp.notions.at_risk import MOST_K, both_as_published, certified_within, cover_as_published, order_statistic
 from hpcdp.notions.bounds import binomial_lower
 from hpcdp.store.results import Arrays
 from hpcdp.store.samples import read_blocks
+from hpcdp.store.stages import Stage
 from hpcdp.study.at_risk import AtRisk
 from hpcdp.study.problem import Problem
 
 
-class RiskResults(Counted):
-    """See `Derived`; there are no cells."""
+class AtRiskMethod(Method):
+    """See `Method`. Nothing is counted: there are no entries by ε."""
+
+    def kept_stages(self, problem: Problem) -> tuple[Stage, ...]:
+        return (problem.test,)
+
+    def tasks(self, problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
+        """The blocks of pairs that are not there yet."""
+        target = task_seconds(sampling_seconds(problem, index, costs), workers)
+        return sample_tasks(problem, index, costs, target, last=True)
+
+    def is_decided(self, problem: Problem, index: Index) -> bool:
+        """Whether every pair is drawn."""
+        (law,) = problem.laws
+        return all(problem.test.name_of(law, block) in index.samples for block in range(problem.test.blocks))
+
+    def progress(self, problem: Problem, index: Index) -> list[Progress]:
+        (law,), stage = problem.laws, problem.test
+        drawn = sum(stage.block_size(b) for b in range(stage.blocks) if stage.name_of(law, b) in index.samples)
+        return [Progress("pairs", drawn, stage.total)]
+
+    def amounts(self, problem: Problem) -> Amounts:
+        stage = problem.test
+        return Amounts(stage.total, stage.chunks, problem.schema.bytes_per_output * stage.total, 1)
+
+    def describe_plan(self, problem: Problem, costs: Costs, workers: int) -> Rows:
+        section = problem.study.at_risk
+        assert section is not None
+        ranks = (
+            f"{cover:g} by rank {order_statistic(section.pairs, cover, section.confidence):,}"
+            for cover in section.cover
+        )
+        words = (
+            f"{section.pairs:,} pairs of databases of {section.rows:,} rows, two calls of {section.query} each and one "
+            f"draw of noise; covers {', '.join(ranks)}"
+        )
+        return [("at risk", words)]
 
     def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
         """S and L of every pair in the order of their draws, and how many numbers the query returns; none before all are."""
         drawn, size = np.empty((0, 3)), problem.schema.columns or 0
-        if is_done(problem, index) and index.layout is not None:
+        if self.is_decided(problem, index) and index.layout is not None:
             (law,) = problem.laws
             stage = problem.test
             parts = list(read_blocks(index.layout, stage, law, problem.schema, range(stage.chunks)))
@@ -36,8 +73,11 @@ class RiskResults(Counted):
             f"risk_{name}": (("sample",), drawn[:, column].copy()) for name, column in names
         }
 
+    def summary(self, records: Records, study: Any, arrays: Arrays, pairs: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"risk": describe_risk(study.at_risk, arrays)}
 
-DERIVED = RiskResults()
+
+METHOD: Any = AtRiskMethod()
 
 
 def describe_risk(section: AtRisk, arrays: Arrays) -> list[dict[str, Any]]:

@@ -1,0 +1,489 @@
+"""What a method of estimating is: what it learns, what it counts, what it derives from the sums, what that can tell.
+
+A method is an additive statistic. It names series of sums (`hpcdp.engine.series`); tasks learn and count them chunk by chunk;
+what they record adds up, whatever the order, and `arrays` derives results from the sums alone. The defaults are those of a
+method that learns one L̂ of a pair from training samples and counts how many test samples lie in its sets ("exceed", "test").
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.engine.costs import Costs
+from hpcdp.engine.index import Index, read_index
+from hpcdp.engine.outcomes import Failure, Report
+from hpcdp.engine.sampling import TaskList
+from hpcdp.engine.series import Effort, Phase, Planner, Series, seconds_left
+from hpcdp.engine.sweep import sweep
+from hpcdp.engine.task import Amounts, Progress, Task
+from hpcdp.errors import DamagedError, MechanismError
+from hpcdp.losses import kind_of, validate_parameters
+from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.notions.accuracy import worst_share_error
+from hpcdp.notions.bounds import joint_lower, joint_rejects, standard_error
+from hpcdp.notions.resolution import Entries, largest_upper
+from hpcdp.notions.spectrum import Cells, lower_bounds, maximum
+from hpcdp.notions.tradeoff import TradeOff
+from hpcdp.store.arrays import fingerprint
+from hpcdp.store.layout import Generation, Layout
+from hpcdp.store.results import Arrays
+from hpcdp.store.root import latest_version
+from hpcdp.store.stages import Stage
+from hpcdp.store.states import State
+from hpcdp.study.estimate import Estimate
+from hpcdp.study.problem import describe_pairs
+from hpcdp.study.versions import read_problem
+
+if TYPE_CHECKING:
+    from hpcdp.engine.context import Context
+    from hpcdp.study.problem import Problem
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Entry = tuple[int, int, int]
+"""Of an array by (pair, direction, ε)."""
+
+Run = Callable[..., Floats]
+"""What computes certified bounds from flat arrays: `Method.bounds`, or the same elsewhere."""
+
+Rows = list[tuple[str, str]]
+"""Lines of a plan, each with its name."""
+
+CELL = ("pair", "direction", "epsilon")
+"""Dimensions of arrays by entry."""
+
+_PAIR_SECONDS = 5e-3  # of a pair, whatever its sizes: to read, learn and record
+_MOST = 2**50  # beyond this many nobody can draw; counts stay exact in float64
+_SPECTRUM = ("delta", "pair", "direction", "lower", "lower_pair", "lower_direction", "upper")
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a series' samples taught. counter: what counts with it. facts: what its record says, as JSON values by name.
+
+    file: arrays that are stored always. is_news: whether a task that learns in order to count records the facts.
+    """
+
+    counter: Any
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    file: State | None = None
+    is_news: bool = True
+
+    def state(self) -> State | None:
+        """Arrays from which the counter is made again; None where learning again is the way."""
+        state: State | None = self.counter.state()
+        return state
+
+
+class Adder(ABC):
+    """Sums of one series in the making."""
+
+    @abstractmethod
+    def add(self, side: int, outputs: Outputs) -> None:
+        """A chunk of outputs of its law of this number."""
+
+    @abstractmethod
+    def sums(self) -> dict[str, Any]:
+        """The sums so far as JSON values by name: whole numbers that add up over chunks."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records that a result rests on, read when they are asked for."""
+
+    store: Path
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem that the store holds."""
+        layout = Layout(self.store)
+        return read_problem(layout, latest_version(layout))
+
+    @cached_property
+    def index(self) -> Index:
+        """All its records."""
+        return read_index(Layout(self.store))
+
+
+class Method(ABC):
+    """A method of estimating.
+
+    counts: arrays by entry that say what δ̂ rests on. ranking: the array by entry that tells pairs apart, before the test where
+    there is one. draws_apart: whether each entry draws and learns for itself, so that no samples are shared or kept.
+    knows_draws: whether `amounts` holds all draws before anything is learned. pools: whether every sample teaches and tests.
+    """
+
+    counts: ClassVar[tuple[str, ...]] = ("exceed", "test")
+    ranking: ClassVar[str] = "training_delta"
+    draws_apart: ClassVar[bool] = False
+    knows_draws: ClassVar[bool] = True
+    pools: ClassVar[bool] = False
+
+    # What is left to do.
+
+    def kept_stages(self, problem: Problem) -> tuple[Stage, ...]:
+        """The stages whose samples stay in the store."""
+        stages = {"all": (problem.train, problem.test), "train": (problem.train,), "none": ()}
+        return stages[problem.study.estimate.keep]
+
+    def phases(self, problem: Problem, index: Index) -> list[Phase]:
+        """What is learned and counted, as far as records have decided it."""
+        return []
+
+    def effort(self, problem: Problem, costs: Costs, phase: Phase) -> Effort:
+        """How long learning a series of this phase takes, and counting a chunk of it; by default of a pair."""
+        return pair_effort(problem, costs)
+
+    def is_decided(self, problem: Problem, index: Index) -> bool:
+        """Whether records have decided all phases."""
+        return True
+
+    def tasks(self, problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
+        """The tasks that are left, in the order in which they should start; every `after` comes before."""
+        todo = [(phase, self.effort(problem, costs, phase), phase.left(index)) for phase in self.phases(problem, index)]
+        seconds = sum(seconds_left(effort, left) for _, effort, left in todo)
+        planner = Planner(TaskList(problem, index, costs, seconds, workers), index)
+        for phase, effort, left in todo:
+            planner.add(phase, effort, left)
+        return planner.tasks.tasks
+
+    def is_done(self, problem: Problem, index: Index) -> bool:
+        """Whether all that is planned was learned and counted."""
+        return self.is_decided(problem, index) and not any(phase.left(index) for phase in self.phases(problem, index))
+
+    def progress(self, problem: Problem, index: Index) -> list[Progress]:
+        """How far what comes after drawing kept samples is."""
+        merged: dict[str, Progress] = {}
+        for line in (line for phase in self.phases(problem, index) for line in phase.progress(index)):
+            known = merged.get(line.name, replace(line, done=0, total=0))
+            merged[line.name] = replace(line, done=known.done + line.done, total=known.total + line.total)
+        return [*merged.values()]
+
+    def amounts(self, problem: Problem) -> Amounts:
+        """What the whole of it takes, whatever is done already."""
+        e, laws = problem.study.estimate, len(problem.laws)
+        draws, calls = laws * (e.train + e.test), laws * (problem.train.chunks + problem.test.chunks)
+        return Amounts(draws, calls, memory(problem), e.train)
+
+    def worst_errors(self, problem: Problem, epsilon: float) -> tuple[float, float]:
+        """Largest standard error of δ̂ at one level: of sets with P >= e^ε·Q, and of any set."""
+        test = problem.study.estimate.test
+        return worst_share_error(epsilon, test), worst_share_error(epsilon, test, is_sound=False)
+
+    # What a run decides between tasks: every decision is a record before it is acted on.
+
+    def decides(self, problem: Problem) -> bool:
+        """Whether what tasks record, or `decide`, changes what is left to do."""
+        return False
+
+    def begin(self, problem: Problem, costs: Costs, workers: int, layout: Layout, generation: Generation) -> list[str]:
+        """Record what is decided before the first task; in words."""
+        return []
+
+    def decide(self, problem: Problem, index: Index, layout: Layout, generation: Generation) -> list[str]:
+        """Record what is decided once all tasks so far are done; in words, empty where there is nothing left to decide."""
+        return []
+
+    def sized(self, problem: Problem, index: Index) -> Problem:
+        """The problem with the sizes that records of learning decide."""
+        return problem
+
+    # What a plan says.
+
+    def known_draws(self, problem: Problem, index: Index) -> int:
+        """Draws that records have chosen beyond those of `amounts`."""
+        return 0
+
+    def describe_plan(self, problem: Problem, costs: Costs, workers: int) -> Rows:
+        """Lines of a plan on what is counted, before anything is learned."""
+        return []
+
+    def describe_choices(self, problem: Problem, index: Index, costs: Costs, workers: int) -> Rows:
+        """Lines of a plan on what learning chooses, and how long that takes."""
+        return []
+
+    def describe_learned(self, problem: Problem, index: Index) -> Rows:
+        """Lines of `hpcdp status` on what learning has chosen."""
+        return []
+
+    def describe_series(self, problem: Problem, series: Sequence[Series]) -> str:
+        """Series in words: the first one's pair, or its law, and how many more."""
+        if series[0].pair >= 0:
+            return describe_pairs(problem, [one.pair for one in series])
+        more = f" and {len(series) - 1} more" if len(series) > 1 else ""
+        return f"{problem.describe_law(series[0].laws[0])}{more}"
+
+    # What tasks do, on workers.
+
+    def files(self, problem: Problem, layout: Layout, series: Series) -> Iterable[Path]:
+        """Files of the store from which a series is learned, beside samples."""
+        return ()
+
+    def serves_any(self, context: Context) -> bool:
+        """Whether what is stored of a learned series serves all columns."""
+        return False
+
+    def learn_all(self, context: Context, series: Sequence[Series], report: Report) -> dict[Series, Learned]:
+        """Learn several series; what fails is reported."""
+        learned = {}
+        for one in series:
+            try:
+                learned[one] = self.learn(context, one)
+            except (MechanismError, DamagedError) as error:
+                report.failures.append(Failure.of(self.describe_series(context.problem, [one]), error))
+        return learned
+
+    def learn(self, context: Context, series: Series) -> Learned:
+        """Learn one series from training samples; MechanismError where that cannot be."""
+        return Learned(None, is_news=False)
+
+    def restore(self, context: Context, series: Series, state: State) -> Any | None:
+        """The counter that was stored; None where learning again is the way."""
+        return None
+
+    def adder(self, context: Context, series: Series, counter: Any, is_first: Callable[[str], bool]) -> Adder:
+        """What adds a series up. is_first: whether the next outputs of a law are the first that are seen of it at all."""
+        raise NotImplementedError
+
+    def stages_of(self, problem: Problem, series: Series) -> Sequence[Stage]:
+        """The stage of each of a series' laws."""
+        return [series.stage] * len(series.laws)
+
+    def compared(self, problem: Problem) -> int | None:
+        """How many outputs of a chunk tell it from all others that are drawn; None: all of them."""
+        return None
+
+    def count(
+        self,
+        context: Context,
+        counters: Mapping[Series, Any],
+        chunks: range,
+        report: Report,
+        prints: dict[str, list[str]],
+    ) -> dict[Series, dict[str, Any]]:
+        """Sums of these chunks of each series that got all of them. prints: gets fingerprints of chunks that are not kept."""
+        problem, seen = context.problem, set[str]()
+
+        def is_first(law: str) -> bool:
+            new = chunks.start == 0 and law not in seen
+            seen.add(law)
+            return new
+
+        adders = {series: self.adder(context, series, counter, is_first) for series, counter in counters.items()}
+        stages, limit = self.stages_of(problem, next(iter(counters))), self.compared(problem)
+
+        def use(series: Series, side: int, outputs: Outputs) -> None:
+            adders[series].add(side, outputs)
+
+        def see(law: str, side: int, outputs: Outputs) -> None:
+            if stages[side] not in problem.kept_stages:
+                prints.setdefault(law, []).append(fingerprint(outputs[:limit]))
+
+        def describe(series: Sequence[Series]) -> str:
+            return self.describe_series(problem, series)
+
+        laws = {series: series.laws for series in counters}
+        whole = sweep(context, laws, stages, chunks, use, report, describe, see)
+        return {series: adders[series].sums() for series in whole}
+
+    # What results are made of records, and what they can tell.
+
+    @abstractmethod
+    def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
+        """Arrays by name; entries that lack counts hold NaN and −1."""
+
+    def bounds(self, *arrays: Any) -> Floats:
+        """Certified bounds from flat arrays."""
+        return lower_bounds(*arrays)
+
+    def summary(self, records: Records, study: Any, arrays: Arrays, pairs: list[dict[str, Any]]) -> dict[str, Any]:
+        """What JSON says besides entries by ε, below its own names."""
+        return {}
+
+    def careful_error(self, arrays: Arrays) -> Floats:
+        """Standard error of each δ̂ with (x + 1)/(n + 2) put in; NaN where counts are missing. Asymptotic."""
+        exceed, test, delta = (arrays[name][1] for name in ("exceed", "test", "delta"))
+        inflation = np.broadcast_to(np.exp(arrays["epsilon"][1]), delta.shape)
+        x, n = np.maximum(exceed, 0) + 1, test + 2
+        error = standard_error(x[..., 0], n[..., 0], x[..., 1], n[..., 1], inflation)
+        return np.where(exceed.min(axis=-1) >= 0, error, np.nan)
+
+    def needed_to_pass(self, arrays: Arrays, entry: Entry, claimed: float) -> int | None:
+        """Samples per database after which an entry's bound would pass a claim at its rates and level; None beyond 2⁵⁰."""
+        return self.passing(*rates_of(arrays, entry), claimed, self.tests_at(arrays, entry))
+
+    def passing(self, a: float, b: float, inflation: float, level: float, claimed: float, now: int) -> int | None:
+        """Samples per database, now or more, after which the joint bound passes a claim at these rates. Asymptotic."""
+
+        def passes(n: int) -> bool:
+            return bool(joint_lower(round(a * n), n, round(b * n), n, inflation, level, floor=claimed) > claimed)
+
+        return fewest(passes, now) if a - inflation * b > claimed else None
+
+    def resample(
+        self, arrays: Arrays, records: Records, entry: Entry, replicates: int, rng: np.random.Generator
+    ) -> tuple[str, Floats]:
+        """How one entry was resampled, and its estimates before they are cut at 0, shape (replicates,)."""
+        exceed, test = (arrays[name][1][entry] for name in ("exceed", "test"))
+        share = rng.binomial(test, exceed / test, size=(replicates, 2)) / test
+        return "classes", np.asarray(share[:, 0] - np.exp(arrays["epsilon"][1][entry[2]]) * share[:, 1])
+
+    def rejects(self, arrays: Arrays, entries: Entries, level: float) -> Bools:
+        """Whether the exact joint test of a <= e^ε·b rejects δ(ε) = 0 at this level, of entries of one ε. Finite-sample."""
+        (x0, x1), (n0, n1) = (arrays[name][1][entries].T for name in ("exceed", "test"))
+        return joint_rejects(x0, n0, x1, n1, math.exp(arrays["epsilon"][1][entries[2]]), level)
+
+    def set_limits(self, arrays: Arrays, known: Bools, columns: Ints, confidence: float) -> Floats:
+        """Upper limits of the learned sets at some ε, shape (columns,), one at a time. Finite-sample."""
+        exceed, test = (arrays[name][1][known] for name in ("exceed", "test"))
+        return largest_upper(exceed, test, np.exp(arrays["epsilon"][1][columns]), confidence)
+
+    def needed(
+        self, arrays: Arrays, entry: Entry, measured: float, delta: float, inflation: float, level: float
+    ) -> tuple[int | None, int]:
+        """Samples a database at which `rejects` would tell one δ, a/δ being as measured; and how many there are."""
+        share, now = float(arrays["exceed"][1][entry][0] / arrays["test"][1][entry][0]), self.tests_at(arrays, entry)
+        a = min(1.0, share / measured * delta)
+        return self.passing(a, max(0.0, a - delta) / inflation, inflation, level, 0.0, now), now
+
+    def told(self, arrays: Arrays, entry: Entry) -> dict[str, Any]:
+        """What an entry rests on, as JSON has it."""
+        return {name: arrays[name][1][entry].tolist() for name in self.counts}
+
+    def told_all(self, arrays: Arrays, entries: Any) -> Iterable[dict[str, Any]]:
+        """The same of many. entries: an index of each axis."""
+        columns = [arrays[name][1][entries].tolist() for name in self.counts]
+        return (dict(zip(self.counts, row, strict=True)) for row in zip(*columns, strict=True))
+
+    def flat(self, told: dict[str, Any]) -> dict[str, Any]:
+        """The same as CSV has it: a number a column."""
+        columns: dict[str, Any] = {}
+        for name, value in told.items():
+            sides = {f"{name}_{side}": v for side, v in enumerate(value)} if isinstance(value, list) else {name: value}
+            columns |= sides
+        return columns
+
+    def trained(self, estimate: Estimate) -> int:
+        """Samples per database that each L̂ learned from."""
+        return estimate.train
+
+    def warnings(self, arrays: Arrays) -> tuple[str, ...]:
+        """What speaks against a result, besides what is not resolved, in words."""
+        return ()
+
+    def tests_at(self, arrays: Arrays, entry: Entry) -> int:
+        """Test samples a database that an entry rests on."""
+        return int(arrays["test"][1][entry].min())
+
+    def leftover_needed(self, arrays: Arrays, entry: Entry, claimed: float) -> int | None:
+        """Of a random tape, plain draws after which a bound would pass a claim; None of others, and where none would."""
+        return None
+
+    def tested(self, arrays: Arrays, estimate: Estimate) -> int:
+        """Test samples a database."""
+        return int(arrays["test"][1].max())
+
+    @property
+    def tests_words(self) -> str:
+        """What is counted, as messages say it."""
+        return "samples" if self.pools else "test samples"
+
+
+def method_of(problem: Problem) -> Method:
+    """The method of a problem."""
+    return cast("Method", problem.method)
+
+
+def schedule(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
+    """The tasks that are left, in the order in which they should start; every `after` comes before."""
+    return method_of(problem).tasks(problem, index, costs, workers)
+
+
+def pair_effort(problem: Problem, costs: Costs) -> Effort:
+    """Seconds to learn a pair, and to count one chunk of both sides of it; drawing takes none where samples are kept."""
+    train, test = problem.train, problem.test
+    size, kept = min(test.chunk, test.total), {stage.name for stage in problem.kept_stages}
+    draw_train = 0.0 if "train" in kept else 2 * costs.drawing(train.total, train.chunks)
+    draw_test = 0.0 if "test" in kept else 2 * costs.drawing(size, 1)
+    learn = _PAIR_SECONDS + 2 * train.total * (costs.learn + (costs.read if "train" in kept else 0.0)) + draw_train
+    chunk = 2 * size * (costs.count + (costs.read if "test" in kept else 0.0)) + draw_test
+    return Effort(chunk, draw_test, learn, draw_train)
+
+
+def memory(problem: Problem) -> int:
+    """Training samples of both sides and their neighbours, a block of test samples, and databases that are drawn."""
+    e, width = problem.study.estimate, problem.schema.bytes_in_memory
+    stage = Stage.of("test", max(e.test, e.chunk), e.chunk, problem.schema)
+    block = min(stage.total, stage.chunk * stage.chunks_per_block)
+    drawn = max((min(d.block, e.chunk) * d.cells * 8 for d in problem.distributions), default=0)
+    learning = kind_of(e.default_loss).memory(
+        validate_parameters(e.default_loss, e.parameters), problem.schema, e.train
+    )
+    return 2 * drawn + learning + 3 * block * width
+
+
+def fewest(passes: Callable[[int], bool], now: int) -> int | None:
+    """The fewest samples, now or more, that pass, within 0.1 %; None beyond 2⁵⁰. passes: false up to some number, then true."""
+    few = many = now
+    while not passes(many):
+        few, many = many, 2 * many
+        if many > _MOST:
+            return None
+    while many > few * 1.001 and many > few + 1:
+        middle = round(math.sqrt(few * many))
+        few, many = (few, middle) if passes(middle) else (middle, many)
+    return many
+
+
+def rates_of(arrays: Arrays, entry: Entry) -> tuple[float, float, float, float]:
+    """Of an entry: shares of both sides, e^ε, and its level; without one, the mean of its pair and direction's."""
+    exceed, test = (arrays[name][1][entry].tolist() for name in ("exceed", "test"))
+    inflation = math.exp(float(arrays["epsilon"][1][entry[2]]))
+    levels = arrays["level"][1][entry[:2]]
+    level = float(levels[entry[2]]) or float(levels.sum() / np.count_nonzero(levels))
+    return exceed[0] / test[0], exceed[1] / test[1], inflation, level
+
+
+def cells_of(cells: Any) -> Arrays:
+    """What every method tells of an entry."""
+    return {name: (CELL, getattr(cells, name)) for name in ("delta", "standard_error", "lower", "upper")}
+
+
+def counted_cells(cells: Cells, level: Floats, ranked: Floats) -> Arrays:
+    """Entries with the counts they rest on, their share of the failure probability, and what ranked them for it."""
+    counts: Arrays = {name: ((*CELL, "side"), getattr(cells, name)) for name in ("exceed", "test")}
+    return cells_of(cells) | counts | {"level": (CELL, level), "training_delta": (CELL, ranked)}
+
+
+def maximum_of(cells: Any, resolved: Bools | None = None) -> Arrays:
+    """The largest over pairs and directions at each ε."""
+    best = maximum(cells, resolved)
+    return {f"spectrum_{name}": (("epsilon",), getattr(best, name)) for name in _SPECTRUM}
+
+
+def no_cells(pairs: int) -> Arrays:
+    """Arrays of no ε."""
+    empty = np.empty((pairs, 2, 0))
+    names = ("delta", "standard_error", "lower", "upper", "level", "training_delta")
+    cells: Arrays = dict.fromkeys(names, (CELL, empty))
+    counts: Arrays = {name: ((*CELL, "side"), np.empty((*empty.shape, 2), np.int64)) for name in ("exceed", "test")}
+    types = {name: np.int64 if "pair" in name or "direction" in name else np.float64 for name in _SPECTRUM}
+    return cells | counts | {f"spectrum_{name}": (("epsilon",), np.empty(0, kind)) for name, kind in types.items()}
+
+
+def points_of(problem: Problem, rejected: Ints, points: TradeOff) -> Arrays:
+    """Trade-off points, and the counts they rest on."""
+    etas = np.asarray(problem.study.estimate.etas)
+    names = ("alpha", "beta", "radius", "alpha_upper", "beta_upper")
+    arrays: Arrays = {name: (("pair", "eta"), getattr(points, name)) for name in names}
+    return arrays | {"eta": (("eta",), etas), "rejected": (("pair", "eta", "side"), rejected)}

@@ -1,1 +1,0 @@
-"""Privacy at risk: pairs of databases that are drawn and kept."""

@@ -1,0 +1,134 @@
+"""Sums by class of L̂: how often outputs were above and below thresholds, out of the records of one or several sets of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp.engine.index import Columns, Index
+from hpcdp.engine.method import Adder
+from hpcdp.losses._alone import refuse_batch_dependent
+from hpcdp.losses.counts import above, below
+from hpcdp.losses.protocol import Counter
+from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.notions.dependence import COLUMNS, count_in_order, looked_thresholds
+from hpcdp.store.stages import Stage
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Exceed:
+    """How often L̂ was strictly above and below each threshold: arrays (2, T) int64, sides in the order D, D'.
+
+    samples: (2,) int64, of how many outputs of each side.
+    """
+
+    above: Ints
+    below: Ints
+    samples: Ints
+
+    @classmethod
+    def of(cls, histogram: Ints) -> Exceed:
+        """From the histograms (2, 2T + 1) of both sides."""
+        return cls(above(histogram), below(histogram), histogram.sum(axis=1))
+
+    @classmethod
+    def pick(cls, parts: Iterable[tuple[Columns, Ints]], wanted: Sequence[float]) -> Exceed:
+        """Columns of the wanted thresholds out of the histograms of several sets of these; −1 where none has them."""
+        known = [(thresholds, cls.of(histogram)) for thresholds, histogram in parts]
+        if len(known) == 1 and known[0][0] == tuple(wanted):
+            return known[0][1]
+        over, under = (np.full((2, len(wanted)), -1, np.int64) for _ in range(2))
+        for thresholds, part in known:
+            place = {threshold: i for i, threshold in enumerate(thresholds)}
+            for i, threshold in enumerate(wanted):
+                if threshold in place:
+                    over[:, i], under[:, i] = part.above[:, place[threshold]], part.below[:, place[threshold]]
+        return cls(over, under, known[0][1].samples if known else np.zeros(2, np.int64))
+
+
+def threshold_sets(index: Index, key: str, wanted: Sequence[float], stage: Stage) -> list[Columns]:
+    """Sets of thresholds whose records together serve the wanted ones; the last may have no record yet."""
+    rest, known = set(wanted), index.spans.get(key, {})
+    chosen = []
+    done = {thresholds: sum(span.samples for span in index.done(key, thresholds, stage)) for thresholds in known}
+    for thresholds in sorted(known, key=lambda t: (-done[t], t)):
+        if rest & set(thresholds) and done[thresholds]:
+            chosen.append(thresholds)
+            rest -= set(thresholds)
+    if rest:
+        chosen.append(tuple(sorted(rest)))
+    return chosen
+
+
+def _whole_sets(index: Index, key: str, wanted: Sequence[float], stage: Stage) -> list[Columns]:
+    """Those of the sets that have all chunks of the stage."""
+    if not stage.total:
+        return []
+    sets = threshold_sets(index, key, wanted, stage)
+    return [thresholds for thresholds in sets if not index.missing(key, thresholds, stage)]
+
+
+def totals(index: Index, key: str, wanted: Sequence[float], stage: Stage) -> Exceed:
+    """Counts over the whole stage at the wanted thresholds; −1 in columns that are not all counted yet."""
+    sets = _whole_sets(index, key, wanted, stage)
+    return Exceed.pick(((t, total_of(index.done(key, t, stage))) for t in sets), wanted)
+
+
+def total_of(spans: Iterable[Any]) -> Ints:
+    """The sum of spans' histograms."""
+    total: Ints = np.sum([np.asarray(span["counts"], np.int64) for span in spans], axis=0)
+    return total
+
+
+def families(index: Index, key: str, wanted: Sequence[float], stage: Stage) -> int:
+    """Of how many sets of thresholds, counted apart, `totals` takes the wanted ones; at least 1."""
+    taken: dict[float, Columns] = {}
+    for thresholds in _whole_sets(index, key, wanted, stage):
+        taken |= dict.fromkeys(set(wanted) & set(thresholds), thresholds)
+    return max(1, len(set(taken.values())))
+
+
+def training_counts(index: Index, key: str, wanted: Sequence[float]) -> Exceed:
+    """Counts on training outputs, for what is decided before testing; −1 in columns that are missing."""
+    known = index.learned.get(key, {})
+    return Exceed.pick(((t, np.asarray(known[t]["training"], np.int64)) for t in sorted(known)), wanted)
+
+
+class ClassCounts(Adder):
+    """Adds up outputs of both sides by class, and in which order they came (`hpcdp.notions.dependence`).
+
+    counter: of T thresholds. chunk: outputs of a whole chunk of each side. check: refuses outputs that `counter` does not judge
+    one by one; called before they are counted.
+    """
+
+    def __init__(
+        self, counter: Counter, thresholds: int, chunk: tuple[int, int], check: Callable[[Counter, int, Outputs], None]
+    ) -> None:
+        self.counter, self.chunk, self.check = counter, chunk, check
+        self.histogram = np.zeros((2, 2 * thresholds + 1), np.int64)
+        self.order = np.zeros((2, looked_thresholds(thresholds).size, COLUMNS), np.int64)
+
+    def add(self, side: int, outputs: Outputs) -> None:
+        self.check(self.counter, side, outputs)
+        count_in_order(self.counter, outputs, self.chunk[side], self.histogram[side], self.order[side])
+
+    def sums(self) -> dict[str, Any]:
+        return {"counts": self.histogram.tolist(), "order": self.order.tolist()}
+
+
+def checker(
+    foreign: str | None, laws: Sequence[str], is_first: Callable[[str], bool]
+) -> Callable[[Counter, int, Outputs], None]:
+    """What refuses a class of somebody's that judges a law's first outputs otherwise in another batch. foreign: its name."""
+
+    def check(counter: Counter, side: int, outputs: Outputs) -> None:
+        if foreign is not None and is_first(laws[side]):
+            refuse_batch_dependent(counter, outputs, foreign)
+
+    return check

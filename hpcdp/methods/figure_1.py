@@ -1,0 +1,260 @@
+"""Figure 1 of Lu et al. (2024) to the letter: each (pair, direction, ε) draws, trains and tests for itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hpcdp._base.doing import drawing
+from hpcdp.analytic._curve import DIRECTIONS
+from hpcdp.engine.context import Context
+from hpcdp.engine.costs import Costs
+from hpcdp.engine.index import Index
+from hpcdp.engine.method import (
+    CELL,
+    Bools,
+    Entry,
+    Floats,
+    Ints,
+    Method,
+    Records,
+    Run,
+    cells_of,
+    fewest,
+    maximum_of,
+    memory,
+    points_of,
+)
+from hpcdp.engine.outcomes import Failure, Report
+from hpcdp.engine.series import Effort, Phase, Series
+from hpcdp.engine.task import Amounts
+from hpcdp.errors import MechanismError
+from hpcdp.keys import digest_json, stream
+from hpcdp.losses.knn.literal import count_rejections, testing_risk
+from hpcdp.losses.knn.parameters import LiteralKnnParameters
+from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.notions.accuracy import worst_risk_error
+from hpcdp.notions.bounds import binomial_lower, binomial_upper
+from hpcdp.notions.levels import share_level
+from hpcdp.notions.resolution import Entries
+from hpcdp.notions.tradeoff import make_point_cells, make_risk_cells
+from hpcdp.store.results import Arrays
+from hpcdp.store.stages import Stage
+from hpcdp.study.estimate import Estimate
+from hpcdp.study.problem import Problem
+
+_ONCE = Stage("literal", 1, 1, 1)
+_POINT = "tradeoff"
+
+
+@dataclass(frozen=True)
+class LiteralCell:
+    """What draws and trains for itself.
+
+    direction: "forward" or "reverse" of an entry of the spectrum, "tradeoff" of a trade-off point. level: its ε, or its η.
+    """
+
+    pair: int
+    direction: str
+    level: float
+
+    @property
+    def is_point(self) -> bool:
+        """Whether it is a trade-off point."""
+        return self.direction == _POINT
+
+    def describe(self) -> str:
+        """Which one, in words."""
+        which = f"eta {self.level}" if self.is_point else f"{self.direction}, epsilon {self.level}"
+        return f"cell of pair {self.pair}, {which}"
+
+    def key(self, problem: Problem) -> str:
+        """It draws for itself, so its key is its stream."""
+        head = ["cell", problem.model_key(self.pair), problem.study.estimate.test]
+        return digest_json([*head, self.direction, self.level])
+
+
+def risk_cells(problem: Problem) -> list[LiteralCell]:
+    """Those of the spectrum, pair by pair, forward before reverse, ε ascending."""
+    levels = [(direction, epsilon) for direction in DIRECTIONS for epsilon in problem.study.estimate.epsilons]
+    return [LiteralCell(pair.number, *level) for pair in problem.pairs for level in levels]
+
+
+def point_cells(problem: Problem) -> list[LiteralCell]:
+    """Those of the trade-off points, pair by pair, η ascending."""
+    return [LiteralCell(pair.number, _POINT, eta) for pair in problem.pairs for eta in problem.study.estimate.etas]
+
+
+class Figure1(Method):
+    """See `Method`. Each series is counted at once."""
+
+    counts = ("errors", "tests")
+    ranking = "delta"
+    draws_apart = True
+
+    def kept_stages(self, problem: Problem) -> tuple[Stage, ...]:
+        return ()
+
+    def phases(self, problem: Problem, index: Index) -> list[Phase]:
+        cells = [*risk_cells(problem), *point_cells(problem)]
+        series = [
+            Series("literal", cell.key(problem), problem.pair_laws[cell.pair], _ONCE, cell.pair, item=cell)
+            for cell in cells
+        ]
+        return [Phase(series, counted="cells", unit="")]
+
+    def effort(self, problem: Problem, costs: Costs, phase: Phase) -> Effort:
+        e = problem.study.estimate
+        draw = 2 * (costs.drawing(e.train, problem.train.chunks) + costs.drawing(e.test, problem.test.chunks))
+        return Effort(draw + 2 * (e.train * costs.learn + e.test * costs.count), draw)
+
+    def amounts(self, problem: Problem) -> Amounts:
+        e, points = problem.study.estimate, len(point_cells(problem))
+        sides = 2 * (len(risk_cells(problem)) + points)
+        draws, calls = sides * (e.train + e.test), sides * (problem.train.chunks + problem.test.chunks)
+        return Amounts(draws, calls, memory(problem), e.train, points)
+
+    def worst_errors(self, problem: Problem, epsilon: float) -> tuple[float, float]:
+        test = 2 * problem.study.estimate.test
+        return worst_risk_error(epsilon, test), worst_risk_error(epsilon, test, is_sound=False)
+
+    def describe_series(self, problem: Problem, series: Sequence[Series]) -> str:
+        more = f" and {len(series) - 1} more" if len(series) > 1 else ""
+        return f"{series[0].item.describe()}{more}"
+
+    def count(
+        self,
+        context: Context,
+        counters: Mapping[Series, Any],
+        chunks: range,
+        report: Report,
+        prints: dict[str, list[str]],
+    ) -> dict[Series, dict[str, Any]]:
+        sums = {}
+        for series in counters:
+            try:
+                sums[series] = _count(context, series.item, series.key)
+            except MechanismError as error:
+                report.failures.append(Failure.of(series.item.describe(), error))
+        return sums
+
+    def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
+        shape = (len(problem.pairs), 2, epsilons.size)
+        errors = _sums(problem, index, risk_cells(problem), "errors", -1).reshape(shape)
+        tests, confidence = np.full(shape, 2 * problem.test.total), problem.study.estimate.confidence
+        level = share_level(None, shape, 1.0 - confidence)
+        cells = make_risk_cells(errors, tests, epsilons, level, confidence)
+        counts: Arrays = {"errors": (CELL, cells.errors), "tests": (CELL, cells.tests), "level": (CELL, level)}
+        arrays = cells_of(cells) | counts | maximum_of(cells)
+        return arrays | _tradeoff(problem, index) if problem.study.estimate.etas else arrays
+
+    def careful_error(self, arrays: Arrays) -> Floats:
+        errors, tests = (arrays[name][1] for name in self.counts)
+        inflation = np.broadcast_to(np.exp(arrays["epsilon"][1]), errors.shape)
+        risk = (np.maximum(errors, 0) + 1.0) / (tests + 2.0)
+        error = 2.0 * inflation * np.sqrt(risk * (1.0 - risk) / (tests + 2.0))
+        return np.where(errors >= 0, error, np.nan)
+
+    def needed_to_pass(self, arrays: Arrays, entry: Entry, claimed: float) -> int | None:
+        errors, tests = (int(arrays[name][1][entry]) for name in self.counts)
+        level, inflation = float(arrays["level"][1][entry]), math.exp(float(arrays["epsilon"][1][entry[2]]))
+        return _passing(errors / tests, inflation, level, claimed, self.tests_at(arrays, entry))
+
+    def tests_at(self, arrays: Arrays, entry: Entry) -> int:
+        """Half of the test samples are of each database."""
+        return int(arrays[self.counts[1]][1][entry]) // 2
+
+    def resample(
+        self, arrays: Arrays, records: Records, entry: Entry, replicates: int, rng: np.random.Generator
+    ) -> tuple[str, Floats]:
+        errors, tests = (int(arrays[name][1][entry]) for name in self.counts)
+        risk = rng.binomial(tests, errors / tests, size=replicates) / tests
+        return "errors", np.asarray(1.0 - 2.0 * np.exp(arrays["epsilon"][1][entry[2]]) * risk)
+
+    def rejects(self, arrays: Arrays, entries: Entries, level: float) -> Bools:
+        """By the exact upper limit of the risk."""
+        errors, tests = (arrays[name][1][entries] for name in self.counts)
+        return 2.0 * np.exp(arrays["epsilon"][1][entries[2]]) * binomial_upper(errors, tests, level) < 1.0
+
+    def set_limits(self, arrays: Arrays, known: Bools, columns: Ints, confidence: float) -> Floats:
+        return np.array([_risk_limit(arrays, known[..., column], int(column), confidence) for column in columns])
+
+    def needed(
+        self, arrays: Arrays, entry: Entry, measured: float, delta: float, inflation: float, level: float
+    ) -> tuple[int | None, int]:
+        now = self.tests_at(arrays, entry)
+        return _passing(0.5 * (1.0 - delta) / inflation, inflation, level, 0.0, now), now
+
+    def tested(self, arrays: Arrays, estimate: Estimate) -> int:
+        return estimate.test
+
+
+METHOD: Any = Figure1()
+
+
+def _sums(problem: Problem, index: Index, cells: Sequence[LiteralCell], name: str, unknown: Any) -> Ints:
+    """One of the recorded sums of each."""
+    sums = [index.done(cell.key(problem), (), _ONCE) for cell in cells]
+    return np.array([spans[0][name] if spans else unknown for spans in sums], np.int64)
+
+
+def _count(context: Context, cell: LiteralCell, key: str) -> dict[str, Any]:
+    """Testing errors and tests, or outputs of both sides that are rejected."""
+    problem = context.problem
+    estimate, laws = problem.study.estimate, problem.pair_laws[cell.pair]
+    coins = stream(problem.study.seed, key, "train", 0)
+    parameters = LiteralKnnParameters.model_validate(estimate.parameters)
+    settings = (coins, cell.level, estimate.train, estimate.test, parameters, estimate.chunk)
+    if cell.is_point:
+        p, q = (_redraw(context, law, key, side) for law, side in zip(laws, ("d", "d_prime"), strict=True))
+        return {"rejected": list(count_rejections(p, q, *settings)), "test": [estimate.test, estimate.test]}
+    first, second = laws if cell.direction == "forward" else laws[::-1]
+    thinned, whole = _redraw(context, first, key, "thinned"), _redraw(context, second, key, "whole")
+    errors, tests = testing_risk(thinned, whole, *settings)
+    return {"errors": errors, "tests": tests}
+
+
+def _redraw(context: Context, law: str, cell: str, side: str) -> Callable[[str, int], Outputs]:
+    """Draws of a law that belong to one series alone; each call is the next chunk of its stage."""
+    key = digest_json([cell, law, side])
+    calls = {"train": 0, "test": 0}
+    problem = context.problem
+
+    def draw(stage: str, size: int) -> Outputs:
+        chunk = calls[stage]
+        calls[stage] += 1
+
+        def where() -> str:
+            return f"{stage} chunk {chunk} of {problem.describe_law(law)}"
+
+        with drawing(where, problem.sampler.timeout):
+            return problem.sampler.draw_from(problem.laws[law], key, stage, chunk, size, problem.schema)
+
+    return draw
+
+
+def _passing(risk: float, inflation: float, level: float, claimed: float, now: int) -> int | None:
+    """Samples per database, now or more, after which the bound itself passes a claim at this risk."""
+
+    def passes(n: int) -> bool:
+        return 1.0 - 2.0 * inflation * float(binomial_upper(round(risk * 2 * n), 2 * n, level)) > claimed
+
+    return fewest(passes, now)
+
+
+def _risk_limit(arrays: Arrays, known: Bools, column: int, confidence: float) -> float:
+    errors, tests = (arrays[name][1][..., column][known] for name in ("errors", "tests"))
+    optimistic = 1.0 - 2.0 * np.exp(arrays["epsilon"][1][column]) * binomial_lower(errors, tests, 1.0 - confidence)
+    return float(np.clip(optimistic, binomial_upper(0, tests, 1.0 - confidence), 1.0).max())
+
+
+def _tradeoff(problem: Problem, index: Index) -> Arrays:
+    shape = (len(problem.pairs), len(problem.study.estimate.etas), 2)
+    rejected = _sums(problem, index, point_cells(problem), "rejected", (-1, -1)).reshape(shape)
+    test = np.full(shape, problem.test.total)
+    points = points_of(problem, rejected, make_point_cells(rejected, test, problem.study.estimate.confidence))
+    return points | {"rejected_test": (("pair", "side"), test[:, 0])}

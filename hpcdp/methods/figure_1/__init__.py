@@ -1,1 +1,0 @@
-"""Figure 1 to the letter: each (pair, direction, ε) draws, trains and tests for itself."""

@@ -1,1 +1,0 @@
-"""Pure ε: training chooses one set and one output of each pair, fresh samples test them."""
