@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -12,6 +12,13 @@ from typing import Any
 def plugins(group: str) -> Mapping[str, EntryPoint]:
     """The entry points of a group, such as "hpcdp.losses", by name; none of them is loaded."""
     return {point.name: point for point in entry_points(group=group)}
+
+
+def import_path(group: str, given: Any, known: Collection[str] = ()) -> Any:
+    """ "package.module:name" of an entry point that is given by its name; all else, and what is known already, as it is."""
+    if not isinstance(given, str) or ":" in given or given in known or given not in plugins(group):
+        return given
+    return plugins(group)[given].value
 
 
 @cache

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hpcdp import __version__
+from hpcdp._base.plugins import plugins
 from hpcdp.cli import auditing, jobs, reading, running, starting
 from hpcdp.errors import WRONG
 from hpcdp.notions.orders import LARGEST_ORDER, ORDER
@@ -166,7 +167,11 @@ def make_parser() -> argparse.ArgumentParser:
     copy = "a store; or an exported copy, by its folder or its address (such as https://…/NAME)"
     show = add("show", reading.show, "print a store's results")
     show.add_argument("store", type=_place, metavar="STORE", help=copy)
-    show.add_argument("--format", choices=("table", "json", "csv"), default="table")
+    show.add_argument("--format", choices=("table", "json", "csv", *plugins("hpcdp.renderers")), default="table")
+    if notions := plugins("hpcdp.notions"):
+        show.add_argument(
+            "--notion", choices=[*notions], help="instead, what an installed package reads off the result"
+        )
     text = (
         "instead, how accurate δ̂ is: resampled and binomial standard errors, and what is stated of it (table or json)"
     )

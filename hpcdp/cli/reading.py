@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from hpcdp._base.plugins import load_plugin
 from hpcdp.errors import DONE, FAILED, VIOLATED, StudyError
 from hpcdp.mechanisms import describe_builtins
 from hpcdp.results.decision import VIOLATION
@@ -47,8 +48,9 @@ def show(options: argparse.Namespace) -> None:
         if name in given and any(other in given for other in others):
             listed = " and ".join([", ".join(others[:-1]), others[-1]] if others[1:] else others)
             raise StudyError(f"{name}: accepted without {listed}; given: both")
-    if options.risk and given:
-        raise StudyError(f"--risk: accepted alone; given with it: {', '.join(given)}")
+    for name in ("risk", "notion"):
+        if getattr(options, name, None) and given:
+            raise StudyError(f"--{name}: accepted alone; given with it: {', '.join(given)}")
     if not options.rows:
         refuse_contents(options)
     result = load_result(options.store)
@@ -67,6 +69,8 @@ def show(options: argparse.Namespace) -> None:
 
 def _view(result: Any, options: argparse.Namespace) -> Any:
     """What is asked for; StudyError where the result does not have it."""
+    if notion := getattr(options, "notion", None):
+        return load_plugin("hpcdp.notions", notion).view(notion, result)
     has_cells, is_binned = result.study.counts_levels, result.study.bounds_pure
     if options.risk and not has_cells:
         raise StudyError("--risk: accepted with cells by ε, which this store has not")

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from hpcdp._base.doing import at_risk
 from hpcdp._base.messages import did_you_mean
-from hpcdp._base.plugins import load_plugin, plugins
+from hpcdp._base.plugins import plugins
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.losses.auto.parameters import AutoKind
 from hpcdp.losses.frequency.parameters import FrequencyKind
@@ -50,9 +50,6 @@ LOSSES: Mapping[str, LossKind] = {
     "smooth": SmoothKind(),
 }
 
-GROUP = "hpcdp.losses"
-"""The entry points of losses that other packages offer: each is a `LossKind`."""
-
 _OURS = frozenset(LOSSES)
 
 
@@ -62,11 +59,7 @@ def kind_of(name: str, folder: Path | None = None) -> LossKind:
         return LOSSES[name]
     if ":" in name:
         return NamedKind(name, folder or Path.cwd())
-    offered = plugins(GROUP)
-    if name in offered:
-        kind: LossKind = load_plugin(GROUP, name)
-        return kind
-    known = [*LOSSES, *offered]
+    known = [*LOSSES, *plugins("hpcdp.losses")]
     accepted = f'{", ".join(known)}, or "package.module:Class"'
     raise ValueError(f"loss: {name!r} is unknown; accepted: {accepted}{did_you_mean(name, known)}")
 

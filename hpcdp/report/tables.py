@@ -10,9 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hpcdp._base.plugins import load_plugin, plugins
 from hpcdp._base.rounding import at_least
 from hpcdp._base.terminal import columns
-from hpcdp.results.result import to_json
+from hpcdp.results.result import Result, finite, to_json
+
+RENDERERS = "hpcdp.renderers"
+"""The entry points of forms of `show --format`: functions of the object that "json" prints, which return a text."""
 
 Entry = Mapping[str, Any]
 NOTHING = "–"
@@ -137,10 +141,41 @@ class View:
     csv: Callable[[], str] | None = None
 
     def render(self, form: str) -> str:
-        """As "table", "json" or "csv"; JSON in full precision, without infinities."""
+        """As "table", "json", "csv", or a form that a package offers; JSON in full precision, without infinities."""
+        if form in plugins(RENDERERS):
+            text: str = load_plugin(RENDERERS, form)(finite(self.body()))
+            return text
         if form == "csv" and self.csv is not None:
             return self.csv()
         return to_json(self.body()) + "\n" if form == "json" else self.text() + "\n"
+
+
+@dataclass(frozen=True)
+class Notion:
+    """What is read off a result and shown by `hpcdp show --notion NAME`, where a package offers it (docs/extending.md).
+
+    title: above its table. columns: see `Column`; their marks say what each number is. entries: the rows of a result, JSON values
+    by the columns' keys. notes: what each number rests on, a sentence each.
+    """
+
+    title: str
+    columns: Sequence[Column]
+    entries: Callable[[Result], Sequence[Entry]]
+    notes: Callable[[Result], Sequence[str]]
+
+    def view(self, name: str, result: Result) -> View:
+        """What `show` prints of it; name: of the notion."""
+        entries = self.entries(result)
+        head = {"name": result.name, "complete": result.complete, "confidence": result.confidence}
+        return View(
+            lambda: {**head, name: entries, "warnings": result.warnings},
+            lambda: text_of(
+                f"{result.name}: {self.title}",
+                Table("", self.columns, entries).lines(),
+                wrapped([*self.notes(result), *result.warnings]),
+            ),
+            lambda: to_csv([column.key for column in self.columns], entries),
+        )
 
 
 def to_csv(fields: Sequence[str], entries: Iterable[Entry]) -> str:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from hpcdp._base.asked import wrong
 from hpcdp._base.files import read_bytes
 from hpcdp._base.messages import did_you_mean
+from hpcdp._base.plugins import load_plugin, plugins
 from hpcdp._base.raised import readable
 from hpcdp._check import fraction, non_negative, refusal
 from hpcdp.analytic import (
@@ -48,6 +49,8 @@ FORMS = {
     "store": "store(path)",
 }
 """What is accepted, by the name that a claim begins with, as messages say it."""
+
+_PLUGINS = "hpcdp.claims"  # entry points: functions of numbers by name, which return a `hpcdp.analytic.Curve`
 
 PRODUCT = (
     "a product of these, such as laplace(epsilon=1)*gaussian(mu=1), for a mechanism that publishes several outputs"
@@ -198,9 +201,10 @@ def parse_claim(text: str, folder: Path) -> Claim:
         except ValueError as error:
             raise StudyError(f"claim {_quoted(text)}: {error}") from None
     name = text.partition("(")[0].strip()
-    if name not in FORMS or not text.rstrip().endswith(")"):
+    if name not in (*FORMS, *plugins(_PLUGINS)) or not text.rstrip().endswith(")"):
+        known = [*FORMS.values(), *(f"{other}(...)" for other in plugins(_PLUGINS))]
         meant = did_you_mean(name, FORMS)
-        raise StudyError(f"claim: {_quoted(text)} was given; accepted: {', '.join(FORMS.values())}; {PRODUCT}{meant}")
+        raise StudyError(f"claim: {_quoted(text)} was given; accepted: {', '.join(known)}; {PRODUCT}{meant}")
     try:
         if name == "file":
             return Claim(text, _read_file(folder / _path(text)))
@@ -307,6 +311,12 @@ def _curve(name: str, numbers: dict[str, float]) -> Bound:
         ("renyi", "epsilon", "order"): lambda epsilon, order: renyi_tradeoff(order, epsilon),
         ("zcdp", "rho"): zcdp_tradeoff,
     }
+    if name in plugins(_PLUGINS):
+        try:
+            curve: Bound = load_plugin(_PLUGINS, name)(**numbers)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+        return curve
     form = forms.get((name, *sorted(numbers)))
     if form is None:
         raise _Unreadable(", ".join(numbers) or "no argument")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from hpcdp._base.plugins import plugins
+from hpcdp._base.plugins import import_path, plugins
 from hpcdp.losses import LOSSES, kind_of, validate_parameters
 from hpcdp.losses.counts import audit_etas
 from hpcdp.notions.orders import LARGEST_ORDER
@@ -41,7 +41,7 @@ def _reuse(value: Any) -> Any:
 
 def _losses(value: Any) -> Any:
     if isinstance(value, str):
-        return value
+        return import_path("hpcdp.losses", value, LOSSES)
     if isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value):
         return tuple(value)
     several = "a list of several of them" + "".join(f" without {n}" for n, kind in LOSSES.items() if kind.otherwise)

@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag
 
+from hpcdp._base.plugins import import_path
 from hpcdp.errors import StudyError
+from hpcdp.mechanisms import BUILTINS, READERS
 from hpcdp.mechanisms.code_digest import digest_function
 from hpcdp.mechanisms.functions import name_of, unsendable
 from hpcdp.study.section import NULL, Key, Seconds, Section, one_of_types
@@ -45,6 +47,11 @@ _NAME, _PROGRAM, _FUNCTION = (
 )  # messages leave out parts of a location in parentheses
 
 
+def _mechanism(given: Any) -> Any:
+    """A built-in's name or an import path; of a mechanism that a package offers, its import path."""
+    return import_path("hpcdp.mechanisms", given, (*BUILTINS, *READERS))
+
+
 def _kind_of_call(value: Any) -> str:
     if isinstance(value, FunctionCall) or (isinstance(value, dict) and "function" in value):
         return _FUNCTION
@@ -61,7 +68,7 @@ class MechanismSection(Section):
     """
 
     call: Annotated[
-        Annotated[str, Field(min_length=1), Tag(_NAME)]
+        Annotated[str, Field(min_length=1), BeforeValidator(_mechanism), Tag(_NAME)]
         | Annotated[ProgramCall, Tag(_PROGRAM)]
         | Annotated[FunctionCall, Tag(_FUNCTION)],
         Discriminator(_kind_of_call),

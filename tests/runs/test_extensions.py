@@ -32,14 +32,16 @@ class Site:
 
     def __init__(self, folder: Path, change: tuple[str, str] = ("", "")) -> None:
         self.folder, site = folder, folder / "site"
-        (site / "hashed-1.0.dist-info").mkdir(parents=True)
-        (method,) = re.findall(r"<!-- file: hashed_method\.py -->\n```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-        assert change[0] in method
-        (site / "hashed_method.py").write_text(method.replace(*change) if change[0] else method)
-        (site / "hashed-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: hashed\nVersion: 1.0\n")
-        (point,) = re.findall(r"^hashed = .*$", PAGE.read_text(), re.MULTILINE)
-        lines = f"[hpcdp.methods]\n{point.replace(chr(34), '')}\n"
-        (site / "hashed-1.0.dist-info" / "entry_points.txt").write_text(lines)
+        (site / "own-1.0.dist-info").mkdir(parents=True)
+        page = PAGE.read_text()
+        for name, code in re.findall(r"<!-- file: (\w+\.py) -->\n```python\n(.*?)```", page, re.DOTALL):
+            assert change[0] in code or name != "hashed_method.py"
+            (site / name).write_text(code.replace(*change) if change[0] else code)
+        (site / "own-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1.0\n")
+        groups = re.findall(r'^\[project\.entry-points\."(.*)"\]\n(.*) = "(.*)"$', page, re.MULTILINE)
+        assert len(groups) == 6
+        lines = "".join(f"[{group}]\n{name} = {where}\n" for group, name, where in groups)
+        (site / "own-1.0.dist-info" / "entry_points.txt").write_text(lines)
         self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(PAGE.parents[1])])}
 
     def call(self, *words: object, code: int = 0) -> str:
@@ -93,6 +95,26 @@ def test_a_method_that_takes_sets_from_test_samples_is_caught(tmp_path: Path) ->
         shown = json.loads(site.call("show", "s.zarr", "--format", "json"))
         exceeds.append(shown["spectrum"][0]["delta"])
     assert exceeds[0] < exceeds[1]
+
+
+@pytest.mark.slow
+def test_all_that_another_package_offers_is_found_by_name(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    study = site.study(train=4_000, test=4_000, chunk=1_000)
+    body = study.read_text().replace('method = "hashed"', 'loss = "linear"').replace('"laplace"', '"noise"')
+    study.write_text(body)
+    site.call("run", study, "--store", "s.zarr", "--workers", 0)
+    spectrum = json.loads(site.call("show", "s.zarr", "--format", "json"))["spectrum"]
+    assert site.call("show", "s.zarr", "--format", "plain") == "".join(
+        f"{row['epsilon']:g} {row['lower']:.3f}\n" for row in spectrum
+    )
+    (row,) = json.loads(site.call("show", "s.zarr", "--notion", "variation", "--format", "json"))["variation"]
+    exact = float(LaplaceShift(1.0).delta(np.zeros(1), "forward")[0])
+    assert 0.0 < row["lower"] == max(one["lower"] for one in spectrum) <= exact
+    assert "certified ≥" in site.call("show", "s.zarr", "--notion", "variation")
+    assert "--notion: accepted alone" in site.call("show", "s.zarr", "--notion", "variation", "--delta", 0, code=2)
+    site.call("verify", "s.zarr", "--claim", "shifted(epsilon0=1)")
+    site.call("verify", "s.zarr", "--claim", "shifted(epsilon0=0.1)", code=3)
 
 
 def test_an_unknown_method_is_refused(tmp_path: Path) -> None:
