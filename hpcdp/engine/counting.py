@@ -18,15 +18,16 @@ def learn(context: Context, work: Learn, report: Report) -> None:
     """Learn series: store their states where tasks share them, and record what learning shows."""
     method = method_of(context.problem)
     learned = method.learn_all(context, work.series, report)
-    files, stored = [], set()
+    files: dict[Series, NewFile] = {}
     for series, one in learned.items():
         state = one.state() if work.keeps else one.file
         if state is None or (context.layout.is_copy and bytes_of(state) > MOST_SENT):
             continue  # it is learned again where it is needed, from the same draws
-        stored.add(series.key)
         columns = () if method.serves_any(context) else series.columns
-        files.append(NewFile.of_state(context.layout, context.layout.counter(series.key, columns), state))
-    _record_learned(context, learned, stored, report, files)
+        files[series] = NewFile.of_state(context.layout, context.layout.counter(series.key, columns), state)
+    alone = [series for series, one in learned.items() if one.file is not None]  # whose record is named by its key
+    for group in ([s for s in learned if s not in alone], *([series] for series in alone)):
+        _record_learned(context, {s: learned[s] for s in group}, {s: files[s] for s in group if s in files}, report)
 
 
 def count(context: Context, work: Count, report: Report) -> None:
@@ -60,20 +61,20 @@ def _laws(series: Iterable[Series]) -> list[str]:
 def _record_learned(
     context: Context,
     learned: Mapping[Series, Learned],
-    stored: set[str],
+    files: Mapping[Series, NewFile],
     report: Report,
-    files: Sequence[NewFile] = (),
 ) -> None:
+    """Record what learning showed, and which states are stored."""
     if not learned:
         return
     laws = _laws(learned)
     body = {
         "columns": list(next(iter(learned)).columns),
         "laws": laws,
-        "entries": [{"key": s.key, "stored": s.key in stored, **one.facts} for s, one in learned.items()],
+        "entries": [{"key": s.key, "stored": s in files, **one.facts} for s, one in learned.items()],
         "fingerprints": {law: context.training_prints[law] for law in laws if law in context.training_prints},
     }
-    report.add("fits", record_name("fits-stored" if stored else "fits", [*learned]), body, files)
+    report.add("fits", record_name("fits-stored" if files else "fits", [*learned]), body, [*files.values()])
 
 
 def _counters(context: Context, series: Sequence[Series], report: Report) -> dict[Series, Any]:
@@ -92,7 +93,7 @@ def _counters(context: Context, series: Sequence[Series], report: Report) -> dic
             counters[one] = counter
         except (MechanismError, DamagedError) as error:
             report.failures.append(Failure.of(method.describe_series(context.problem, [one]), error))
-    _record_learned(context, learned, set(), report)
+    _record_learned(context, learned, {}, report)
     return counters
 
 

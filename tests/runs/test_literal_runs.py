@@ -63,7 +63,7 @@ def test_an_eta_adds_only_its_cells(client, tmp_path):
 @pytest.mark.slow
 def test_interrupted_and_resumed(client, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "hpcdp.methods.figure_1.plan.task_seconds", lambda *_: 0.0
+        "hpcdp.engine.sampling.task_seconds", lambda *_: 0.0
     )  # a cell is a task: there is something to interrupt
     etas = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0]
     study, store, progress = small_study(etas, GIVEN[:1]), tmp_path / "store", StopAtOnce()

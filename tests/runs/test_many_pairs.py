@@ -118,7 +118,7 @@ def test_pairs_of_other_databases_share_a_task(tmp_path: Path, monkeypatch: pyte
     assert "not this one" in said, said
     together = [record.body["entries"] for record in records(tmp_path / "together.zarr", "counts")]
     assert sorted(map(len, together)) == [9]
-    monkeypatch.setattr("hpcdp.methods.sample_split.plan.task_seconds", lambda *_: 1e-9)
+    monkeypatch.setattr("hpcdp.engine.sampling.task_seconds", lambda *_: 1e-9)
     assert "not this one" in run_many(tmp_path, "alone.zarr", code=1)
     assert len(records(tmp_path / "alone.zarr", "counts")) == 9
     assert show(tmp_path / "together.zarr") == show(tmp_path / "alone.zarr")

@@ -72,10 +72,12 @@ def choices(store: Path) -> list[dict[str, Any]]:
     return [entry["choice"] for record in records(store, "fits") for entry in record.body["entries"]]
 
 
-def spans(store: Path) -> list[tuple[str, int, int, int]]:
-    """(part, side, first chunk, end) of each record of draws."""
-    bodies = [record.body for record in records(store, "tapes")]
-    return sorted((body["part"], body["side"], body["start"], body["stop"]) for body in bodies)
+def spans(store: Path) -> list[tuple[str, str, int, int]]:
+    """(part, key of the sums, first chunk, end) of all draws in records."""
+    bodies = [record.body for record in records(store, "counts")]
+    return sorted(
+        (body["stage"], entry["key"], body["start"], body["stop"]) for body in bodies for entry in body["entries"]
+    )
 
 
 def chunks(store: Path) -> list[int]:
@@ -155,7 +157,7 @@ def test_a_test_of_less_than_a_chunk_leaves_no_plain_draws(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_equal_bytes_with_other_workers_and_spans(whole: Path, client, tmp_path: Path, monkeypatch) -> None:
     printed, all_chunks = show(whole / "s.zarr"), sum(chunks(whole / "s.zarr"))
-    monkeypatch.setattr("hpcdp.importance.plan.task_seconds", lambda *_: 0.0)
+    monkeypatch.setattr("hpcdp.engine.sampling.task_seconds", lambda *_: 0.0)
     study = taped(tmp_path)
     for name, options in (("here", Options(workers=0)), ("there", Options(client=client()))):
         run_problem(*resolve(Study.from_toml(study)), tmp_path / name, options, Silent())
@@ -180,9 +182,14 @@ def test_killed_in_every_stage(place: str, whole: Path, tmp_path: Path) -> None:
     study = taped(tmp_path)
     (tmp_path / "pause").touch()
     command: tuple[object, ...] = ("run", study, "--store", store)
-    for kinds, number in ((("fits",), 1), (("tapes",), 1), (("tapes",), tapes + 1)):
+    reached = (
+        (lambda: len(records(store, "fits")), 1),
+        (lambda: len(spans(store)), 1),
+        (lambda: len(spans(store)), tapes + 1),
+    )
+    for count, number in reached:
         with started(*command, "--workers", 2, folder=tmp_path) as process:
-            wait_until(lambda kinds=kinds, number=number: len(records(store, *kinds)) >= number, f"{number} of {kinds}")
+            wait_until(lambda count=count, number=number: count() >= number, f"{number} records")
             assert process.poll() is None
             if place == "worker":
                 for worker in _workers(process.pid):
@@ -210,7 +217,7 @@ def test_workers_that_are_killed_are_replaced(whole: Path, tmp_path: Path) -> No
     store, study = tmp_path / "s.zarr", taped(tmp_path)
     (tmp_path / "pause").touch()
     with started("run", study, "--store", store, "--workers", 2, folder=tmp_path) as process:
-        wait_until(lambda: len(records(store, "tapes")) >= 1, "draws")
+        wait_until(lambda: len(records(store, "counts")) >= 1, "draws")
         worker, *_ = _workers(process.pid)
         worker.send_signal(signal.SIGKILL)
         (tmp_path / "pause").unlink()
@@ -229,8 +236,8 @@ def _flip(path: Path) -> None:
 def test_what_is_damaged_is_done_again(copy: Path, whole: Path) -> None:
     """A byte of what was learned, of the record that says what was chosen, of one of draws: the same bytes come again."""
     printed = show(whole / "s.zarr")
-    (path,) = (copy / "pilots").glob("*.npz")
-    draws = records(copy, "tapes")[0]
+    (path,) = (copy / "counters").glob("*.npz")
+    draws = records(copy, "counts")[0]
     before, drawn = path.read_bytes(), draws.body
     _flip(path)
     draws.unlink()  # or nothing would need the arrays
@@ -238,7 +245,7 @@ def test_what_is_damaged_is_done_again(copy: Path, whole: Path) -> None:
     assert path.read_bytes() == before
     assert draws.body == drawn
     assert show(copy) == printed
-    for kind in ("fits", "tapes"):
+    for kind in ("fits", "counts"):
         record = records(copy, kind)[0]
         recorded = record.body
         record.damage()
@@ -306,9 +313,9 @@ def test_stores_of_before_go_on_as_they_began(tmp_path: Path, monkeypatch) -> No
     printed = show(store)
     call("resume", store, "--workers", 0)
     assert show(store) == printed
-    for record in [record for record in records(store, "tapes") if record.body["part"] == "leftover"]:
+    for record in [record for record in records(store, "counts") if record.body["stage"] == "leftover"]:
         record.unlink()
-    _flip(*(store / "pilots").glob("*.npz"))
+    _flip(*(store / "counters").glob("*.npz"))
     call("resume", store, "--workers", 0)
     assert choices(store) == [choice]
     assert show(store) == printed
@@ -414,7 +421,7 @@ def test_a_call_that_draws_otherwise_than_trial_draws_is_refused(tmp_path: Path)
     store = tmp_path / "t.zarr"
     study = taped(tmp_path, mechanism=OTHERWISE, train=1 << 15)
     call("run", study, "--store", store, "--workers", 0)
-    for record in records(store, "tapes"):
+    for record in records(store, "counts"):
         record.unlink()
     (tmp_path / "patch").write_text("import hpcdp.importance.work as t\nt._trial_layout = lambda *_: [('normal', 2)]\n")
     done = call("resume", store, "--workers", 0, code=1)
