@@ -34,7 +34,7 @@ from hpcdp.mechanisms.table import pmf
 
 ZEROS, ODD = np.zeros(10), np.eye(10)[0]
 SUM = {"mechanism": "noisy_sum", "parameters": {"sigma": 1.0}, "batch": 5}
-SHIFTS = ([-0.1, 1.0], [np.nan], [], [[0.1]], 0.3, [np.inf])
+SHIFTS = ([-0.1, 1.0], [], [[0.1]], [np.inf])
 
 
 def answers(first=(1.0, 0.0), second=(0.0, 1.0), variant=1, epsilon=1.0, **more):
@@ -55,29 +55,22 @@ def laplaces(x):
         (lambda: Discrete([0.5, 0.4], [0.5, 0.5]), "p: .* accepted: probabilities"),
         (lambda: Discrete([1.5, -0.5], [0.5, 0.5]), "p: "),
         (lambda: LaplaceShift(1.0).delta(-0.1), "epsilon: -0.1 was given; accepted: numbers >= 0"),
-        (lambda: LaplaceShift(1.0).delta([0.1, math.nan]), "epsilon: nan was given"),
         (lambda: LaplaceShift(1.0).delta(0.1, "backward"), "direction: 'backward' was given"),
         (lambda: LaplaceShift(1.0).tradeoff(1.1), "alpha: 1.1 was given"),
         (lambda: LaplaceShift(1.0).point(-1.0), "eta: -1.0 was given"),
         (lambda: LaplaceShift(1.0).epsilon(0.0), "delta: 0.0 was given"),
         (lambda: SpectrumPoints([0.2, 0.1], [0.3, 0.2]), "epsilon: .* strictly increasing"),
         (lambda: SpectrumPoints([0.2], [1.2]), "delta: 1.2 was given"),
-        (lambda: SpectrumPoints([], []), "epsilon, delta"),
         (lambda: noise_scale(None), "epsilon, scale: .* exactly one"),
-        (lambda: noise_scale(1.0, 1.0, 1.0), "epsilon, scale: .* exactly one"),
         (lambda: noise_scale(0), "epsilon: 0 was given; accepted: a finite number > 0"),
-        (lambda: noise_scale(True), "epsilon: True was given"),
-        (lambda: noise_scale("1"), "epsilon: '1' was given"),
         (lambda: noise_scale(1.0, -2.0), "sensitivity: -2.0 was given"),
         (lambda: noise_scale(5e-324), "sensitivity / epsilon: inf was given"),
         (lambda: noise_sigma(1.0, None), "epsilon, delta, sigma"),
-        (lambda: noise_sigma(None, None), "epsilon, delta, sigma"),
         (lambda: noise_sigma(1.0, 0.1, 1.0, 2.0), "epsilon, delta, sigma"),
         (lambda: noise_sigma(1.0, 0.0), "delta: 0.0 was given; accepted: a number between 0 and 1"),
         (lambda: Symmetrised(3), r"curve: 3 was given; accepted: a curve of hpcdp\.analytic"),
         # mechanisms that choose
         (lambda: noisy_max_index([1.0], [1.0, 2.0], 1.0), "second: .* as many answers as first, 1"),
-        (lambda: noisy_max_index([1.0], [np.inf], 1.0), "second: .* finite numbers"),
         (lambda: noisy_max_value([], [1.0], 1.0), "first: "),
         (lambda: noisy_max_value([1.0], [1.0], 0.0), "scale: 0.0 was given"),
         (lambda: noisy_max_value([1.0], [1.0], 1.0, "normal"), "noise: 'normal' was given"),
@@ -142,7 +135,6 @@ MEAN = {"lower": 0.0, "upper": 1.0, "count": 3, "epsilon": 1.0}
         ({"lower": 1.0}, r"lower, upper: \(1.0, 1.0\) was given; accepted: lower < upper"),
         ({"upper": math.inf}, "upper: inf was given"),
         ({"count": 0}, "count: 0 was given; accepted: an integer >= 1"),
-        ({"count": 2.5}, "count: 2.5 was given"),
         ({"epsilon": -1}, "epsilon: -1 was given"),
         ({"delta": 0.1}, 'delta: 0.1 was given; accepted: no delta with noise = "laplace"'),
         ({"noise": "gaussian"}, "epsilon, delta, sigma"),
