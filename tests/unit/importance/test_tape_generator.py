@@ -10,7 +10,6 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 from some_slow import some_slow
 from tapes import (
@@ -21,7 +20,6 @@ from tapes import (
     by_rows,
     check_law,
     check_weights,
-    component,
     one_by_one,
     proposal,
     quantiles,
@@ -30,9 +28,8 @@ from tapes import (
 from hpcdp.errors import MechanismError
 from hpcdp.importance import tape as noted
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import BINS, PLAIN, Proposal, join
+from hpcdp.importance.kinds import Proposal
 
-Floats = NDArray[np.float64]
 SLOW = ("f", "beta", "student", "negative binomial", "chisquare", "gamma")
 
 
@@ -77,77 +74,6 @@ def test_what_has_no_proposal_has_weight_one(name: str) -> None:
     assert np.abs(tape.log_weights(np.arange(60_000))[0]).max() < 1e-15
     draw(tape := Tape(3, proposal(), 8, True), None)
     assert tape.shared == 1
-
-
-TILTED: dict[str, Any] = {
-    "normal": (lambda g, n: g.standard_normal(n), lambda p: stats.norm(p[0], p[1])),
-    "exponential": (lambda g, n: g.standard_exponential(n), lambda p: stats.expon(scale=p[0])),
-    "gamma": (lambda g, n: g.standard_gamma(2.5, n), lambda p: stats.gamma(2.5, scale=p[0])),
-    "poisson": (lambda g, n: g.poisson(3.0, n), lambda p: stats.poisson(3.0 * math.exp(p[0]))),
-    "binomial": (
-        lambda g, n: g.binomial(9, 0.3, n),
-        lambda p: stats.binom(9, 0.3 * math.exp(p[0]) / (0.7 + 0.3 * math.exp(p[0]))),
-    ),
-    "choice": (
-        lambda g, n: g.choice(5, n),
-        lambda p: stats.rv_discrete(values=(np.arange(5), np.exp(p[:5]) / np.exp(p[:5]).sum())),
-    ),
-}
-
-
-class LaplaceOf:
-    def __init__(self, row: Floats) -> None:
-        self.chance, self.above, self.below = row
-
-    def cdf(self, x: Any) -> Any:
-        up = 1.0 - self.chance * np.exp(-np.maximum(x, 0.0) / self.above)
-        return np.where(x < 0.0, (1.0 - self.chance) * np.exp(np.minimum(x, 0.0) / self.below), up)
-
-    def pdf(self, x: Any) -> Any:
-        up = self.chance / self.above * np.exp(-np.maximum(x, 0.0) / self.above)
-        return np.where(x < 0.0, (1.0 - self.chance) / self.below * np.exp(np.minimum(x, 0.0) / self.below), up)
-
-    def logpdf(self, x: Any) -> Any:
-        return np.log(self.pdf(x))
-
-
-class StepsOf:
-    def __init__(self, row: Floats) -> None:
-        self.masses, self.edges = row[:BINS], np.concatenate([[0.0], row[BINS:], [1.0]])
-
-    def cdf(self, x: Any) -> Any:
-        return np.interp(x, self.edges, np.append(0.0, np.cumsum(self.masses)))
-
-    def pdf(self, x: Any) -> Any:
-        return (self.masses / np.diff(self.edges))[np.searchsorted(self.edges, x, "right") - 1]
-
-    def logpdf(self, x: Any) -> Any:
-        return np.log(self.pdf(x))
-
-
-TILTED["laplace"] = (lambda g, n: g.laplace(size=n), LaplaceOf)
-TILTED["uniform"] = (lambda g, n: g.random(n), StepsOf)
-ONLY = np.array([1e-3, 1.0 - 1e-3])  # nearly all of one component
-
-
-@pytest.mark.parametrize("name", TILTED)
-def test_what_is_drawn_has_the_law_of_its_component(name: str) -> None:
-    """And log-ratios are those of scipy's densities, within 1e-12 of their size and the bound that is told."""
-    draw, law_of = TILTED[name]
-    own = component(np.random.default_rng(8))
-    mixture, size = join([own], ONLY), 50_000
-    tape = Tape(4, mixture, size, True)
-    for place in range(PLACES):
-        values, law = np.asarray(draw(tape, size))[50:], law_of(own[name][place])
-        check_law(values, law, f"{name} at {place}")
-    tape = Tape(4, mixture, size, True)
-    values = np.asarray(draw(tape, size))
-    law, plain = law_of(own[name][0]), law_of(PLAIN[name])
-    log = "logpmf" if hasattr(law, "pmf") else "logpdf"
-    ratio = getattr(law, log)(values) - getattr(plain, log)(values)
-    exact = -np.logaddexp(np.log(ONLY[0]), np.log(ONLY[1]) + ratio)
-    logs, _ = tape.log_weights(np.arange(size))
-    assert np.allclose(logs, exact, rtol=1e-12, atol=1e-12)
 
 
 def test_the_seed_and_nothing_else_decides() -> None:

@@ -83,24 +83,6 @@ def test_best_shares_match_a_search() -> None:
     assert shares.sum() == pytest.approx(1.0)
 
 
-def test_cells_far_below_what_matters_cost_nothing() -> None:
-    """Two tails of a normal number, the aim and one a thousandth as likely: shares are those of the aim alone; a fifth counts."""
-    rng = np.random.default_rng(8)
-    x = rng.normal(size=40_000) * 2.0
-    density = 2.0 * np.exp(-0.375 * x * x) / x.size  # of draws from twice the width
-    ratios = np.stack([np.ones(x.size), np.exp(1.5 * x - 1.125), np.exp(3.4 * x - 5.78)], axis=1)
-    still = Side(np.ones((1, 1)), np.ones(1), np.zeros((2, 1), np.int64), np.ones((2, 2)))
-
-    def shares(far: float, goal: float) -> Floats:
-        inside = (x > 2.0).astype(np.int64) + (x > far)
-        side = Side(ratios, density, np.stack([inside, 0 * inside]), np.ones((2, 2)))
-        deltas = np.array([[density @ (x > 2.0), density @ (x > far)], [np.nan, np.nan]])
-        return best_shares([side, still], deltas, np.array([[1.0, goal], [goal, goal]]), 0.01)[0]
-
-    np.testing.assert_array_equal(shares(4.1, 1.5), shares(4.1, np.inf))
-    assert abs(shares(2.6, 1.5) - shares(2.6, np.inf)).max() > 0.05
-
-
 def _draw_of(laws: tuple[Any, Any], seed: int) -> Any:
     def draw(side: int, proposal: Proposal, size: int, call: int) -> tuple[Floats, Tape]:
         tape = Tape(np.random.SeedSequence([seed, side, call]), proposal, size, True)
@@ -246,18 +228,6 @@ def test_strata_that_are_inside_or_outside_vary_by_what_few_draws_may_miss() -> 
     np.testing.assert_allclose(found, exact, rtol=6.0 / np.sqrt(size * mass[1]))
 
 
-@pytest.mark.slow
-def test_no_tile_is_left_out() -> None:
-    """A narrow tile with a thousandth of the mass: without it plain draws alone would be there, with weights of 8."""
-    side = _tiled(300_000, np.array([1.0, 3.0, 3.0004, 5.0]), np.array([1.0, 3.0, 3.0004, 5.0]))
-    still = Side(np.ones((1, 2)), np.ones(1), np.zeros((2, 1), np.int64), np.ones((2, 4)), np.array([False, True]))
-    deltas = np.array([np.exp([-1.0, -3.0, -3.0004, -5.0]), np.full(4, np.nan)])
-    shares = best_shares([side, still], deltas, np.ones((2, 4)), 0.125)[0]
-    assert shares.min() >= 0.8 * 0.0005
-    assert shares[0] >= 0.125
-    assert shares.sum() == pytest.approx(1.0)
-
-
 def test_draws_where_nothing_is_told() -> None:
     nothing = Taught(np.zeros(100, np.int64), np.zeros(100), np.full(100, 0.01), 8.0)
     direction = Direction(nothing, nothing, np.array([0.0, 1.0]))
@@ -294,14 +264,6 @@ def test_a_tenth_of_a_billionth_is_reached(name: str) -> None:
     figures = bench.estimate(name, 1e-10, seed=77_001)
     assert abs(figures["last off"]) < 4.0 * figures["last error"]
     assert figures["last error"] < 0.05
-
-
-@pytest.mark.release
-def test_ten_to_the_minus_fifteen_is_told_at_all_epsilons() -> None:
-    """One normal variate: each of 21 ε has a standard error within .05, and the last δ̂ loses less than a tenth."""
-    figures = bench.estimate("gaussian 1/4", 1e-15, seed=77_003)
-    assert figures["within"] == 21
-    assert abs(figures["last off"]) < 0.1
 
 
 def around(database: NDArray[Any], size: int, rng: np.random.Generator) -> Floats:

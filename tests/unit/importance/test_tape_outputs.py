@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 from tapes import RARE, SIZE, by_rows, check_weights, one_by_one, proposal, quantiles
 
 from hpcdp.importance.kinds import Proposal
-
-Floats = NDArray[np.float64]
 
 
 @pytest.mark.slow
@@ -55,13 +52,6 @@ def rejection(g: Any) -> Any:
     return x
 
 
-def mixed(g: Any) -> Any:
-    """A coin decides the kind, of which arrays and numbers alternate."""
-    if g.integers(0, 2):
-        return g.normal() + g.standard_normal(2)[1]
-    return g.laplace(0.0, 1.0)
-
-
 def batch(g: Any) -> Any:
     """Items 0 to 4 of a random number, without replacement; how large the largest is."""
     some = g.choice(5, g.integers(1, 4), replace=False)
@@ -80,11 +70,6 @@ def test_loops_with_a_random_number_of_variates() -> None:
     out, tape = one_by_one(rejection, proposal(7, 0.5), 3, 6_000)
     law = stats.truncnorm(0.5, np.inf)
     check_weights(out, tape, quantiles(law), "rejection")
-    out, tape = one_by_one(mixed, proposal(8, 0.7), 3, 6_000)
-    exact = [
-        (lambda x, c=c: x <= c, 0.5 * stats.norm(0, math.sqrt(2)).cdf(c) + 0.5 * stats.laplace.cdf(c)) for c in cuts
-    ]
-    check_weights(out, tape, exact, "mixed")
     out, tape = one_by_one(batch, proposal(9, 0.7), 3, 6_000)
     exact = [
         (lambda x, c=c: x <= c, float(np.mean([math.comb(c + 1, k) / math.comb(5, k) for k in (1, 2, 3)])))

@@ -134,13 +134,6 @@ def test_draws_follow_from_the_generator(name, parameters, database):
         assert np.unique(one, axis=0).shape[0] > 1
 
 
-def test_the_comparison_of_laws_sees_a_shift():
-    rng = np.random.default_rng(9)
-    shift = 20 / np.sqrt(SIZE)  # more than ten standard deviations of the difference of two shares of one half
-    with pytest.raises(AssertionError):
-        check_equal_laws(rng.normal(size=SIZE), rng.normal(size=SIZE) + shift)
-
-
 # Refusals
 
 FEW = [0, 1, 1]

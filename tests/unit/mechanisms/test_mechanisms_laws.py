@@ -393,16 +393,6 @@ def test_sums_of_batches_of_too_many_kinds_to_count():
     check_mixture(subsampled(rows, 300_000, rng_of(12), **noisy), sums, weights, 0.5)
 
 
-FAULTS = {"batch": 6, "rate": 0.2 * 1.05, "updates": 9, "sigma": 0.2 * 0.98}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_seen(fault):
-    faulty, law = toy_dpsgd(np.array(NEIGHBOUR), SIZE, rng_of(3), **{fault: FAULTS[fault]}), follow_updates(NEIGHBOUR)
-    with pytest.raises(AssertionError):
-        check_mixture(faulty, *law)
-
-
 def test_draws_of_toy_dpsgd_follow_no_order():
     low = {"sigma": 1e-3, "updates": 1}
     drawn = toy_dpsgd(np.array(NEIGHBOUR), SIZE, rng_of(4), **low) > 0.02  # is the odd row in the batch?
@@ -453,22 +443,6 @@ def test_every_batch_is_drawn_as_often_as_it_should(rows, how):
     check_codes(drawn, rows, how)
     many = np.broadcast_to(np.array(rows), (50_000, len(rows)))
     check_codes(np.array(subsampled.each(many, rng_of(7), mechanism=encode, **how)), rows, how)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("rows", "how"), [(15, {"batch": 6}), (13, {"rate": 0.5})])
-def test_batches_of_too_many_kinds_to_count(rows, how):
-    """In several blocks; a batch is told by the sum of powers of two."""
-    assert enumerate_batches((1,) * rows, how.get("batch"), how.get("rate")) is None
-
-    def total(database, size, rng):
-        return np.full(size, int(database.sum()))
-
-    drawn = subsampled(1 << np.arange(rows), SIZE, rng_of(6), mechanism=total, **how)
-    law = np.zeros(1 << rows)
-    for chosen, weight in batches_of([1 << row for row in range(rows)], **how):
-        law[sum(chosen)] = weight
-    check_cells(count_codes(drawn, law.size), law)
 
 
 @pytest.mark.slow
@@ -542,19 +516,6 @@ def test_vectors_strings_and_sequences():
 def test_a_wrong_number_of_outputs(returned):
     with pytest.raises(MechanismError, match="when asked for 7"):
         subsampled(np.zeros(3), 7, rng_of(19), mechanism=lambda database, size, rng: returned, batch=1)  # noqa: ARG005
-
-
-def test_calls_are_few_and_their_order_follows_from_the_generator():
-    calls = []
-
-    def watched(database, size, rng):
-        calls.append((database.tolist(), size))
-        return rng.normal(database.sum(), 1.0, size)
-
-    one, two = (subsampled(np.array(NEIGHBOUR), 5000, rng_of(20), mechanism=watched, batch=5) for _ in range(2))
-    np.testing.assert_array_equal(one, two)
-    assert calls[:2] == calls[2:]
-    assert sorted(content for content, _ in calls[:2]) == [[0, 0, 0, 0, 0], [0, 0, 0, 0, 1]]
 
 
 def test_a_path_that_is_found_from_the_first_place_on_the_import_path(tmp_path, monkeypatch):
