@@ -37,7 +37,6 @@ from hpcdp.analytic import GaussianShift, LaplaceShift
 from hpcdp.analytic.laplace import LaplaceVector
 from hpcdp.errors import DamagedError, MechanismError, StudyError
 from hpcdp.losses import make_loss, refuse_unusable, validate_parameters
-from hpcdp.losses.learned._columns import Columns
 from hpcdp.losses.learned._pickled import pack, unpack
 from hpcdp.losses.learned.parameters import READY
 from hpcdp.losses.protocol import Side
@@ -86,12 +85,6 @@ def test_fifty_columns(noise, shifts, curve, size):
     draw = vector(shifts, noise)
     model = learned().fit(*sides(draw, size))
     agree(model, draw, both(curve), 1 << 16, seed=3, epsilons=(0.01, 0.1, 0.3, 0.5, 0.7, 0.95))
-
-
-def test_the_reference_numbers_of_the_spread_pair():
-    """Those of the authors, which are known to five digits."""
-    epsilons, table = [0.0, 0.05, 0.09, 0.13, 0.19], [0.056052, 0.035675, 0.023383, 0.014502, 0.00634]
-    assert SPREAD.delta(np.array(epsilons), "forward") == pytest.approx(table, abs=1e-5)
 
 
 # Calibration, priors, bits, columns
@@ -178,30 +171,6 @@ def test_the_seed_decides():
     p, q = sides(mixture, 2000)
     scores = [learned(options={"max_iter": 2}, seed=seed).fit(p, q).score(p.outputs) for seed in (0, 1)]
     assert not np.array_equal(*scores)
-
-
-def test_columns():
-    rng = np.random.default_rng(7)
-    rows = np.column_stack(
-        [
-            rng.standard_cauchy(4000),
-            rng.integers(0, 3, 4000),
-            np.full(4000, 7.0),
-            np.where(rng.random(4000) < 0.5, 0.0, rng.normal(size=4000)),
-        ]
-    )
-    columns = Columns.learn(rows[:2000], rows[2000:], 3)
-    assert columns.scaled.tolist() == [0, 3], "few values and a constant have no scale"
-    assert columns.held.tolist() == [1, 1, 3]
-    assert columns.value[2] == 0.0, "a value that many outputs hold, among numbers"
-    assert columns.stepped.tolist() == [0, 0, 0, 3, 3, 3]
-    found = columns.features(rows)
-    assert found.shape == (4000, columns.size) == (4000, 2 + 3 + 6)
-    assert np.abs(found).max() < 30, "heavy tails are small"
-    order = np.argsort(rows[:, 0])
-    assert (np.diff(found[order, 0]) >= 0).all(), "but keep their order"
-    assert found[:, 5:8].mean(axis=0) == pytest.approx([0.75, 0.5, 0.25], abs=0.002)
-    assert columns.features(rows, np.float32).dtype == np.float32
 
 
 # Studies

@@ -1,4 +1,4 @@
-"""Estimates of delta by knn against exact values: strata, lattices, bits, atoms, and many atoms among numbers.
+"""Estimates of delta by knn against exact values: strata, lattices, bits and atoms.
 
 An estimate may miss by 5 standard errors and an allowance for the classifier, which is fixed beforehand: 0.004 up to
 epsilon = 0.5, 0.015 above, or 0.1/sqrt(k π0 π1) when that is more, with π0 = e^eps0/(1 + e^eps0) of a plateau eps0.
@@ -61,7 +61,7 @@ def lattice_laws(scale, shift):
     return laws
 
 
-@pytest.mark.parametrize("scale, shift", [(1, (1, 0)), (2, (1, 1)), (3, (3, 0)), (5, (5, 0)), (10, (10, 0))])
+@pytest.mark.parametrize("scale, shift", [(1, (1, 0)), (2, (1, 1)), (10, (10, 0))])
 def test_lattice(scale, shift):
     p, q = lattice_laws(scale, shift)
     stop = 1 - np.exp(-1 / scale)
@@ -108,30 +108,3 @@ def test_clamped(lower, upper):
         return tuple(out)
 
     check(draw, exact, 1.0, 1 << 17)
-
-
-def test_many_atoms_among_numbers():
-    rng = np.random.default_rng(11)
-    places = rng.laplace(size=200)
-    tilt = np.where(np.arange(200) % 2, 1.0, -1.0) * 0.5
-    p, q = np.exp(tilt / 2), np.exp(-tilt / 2)
-    p, q = p / p.sum() / 2, q / q.sum() / 2  # half the mass is in atoms, half is shifted Laplace noise
-
-    def draw(rng, size, side):
-        atom = rng.choice(places, size, p=2 * (p if side == 0 else q))
-        return np.where(rng.random(size) < 0.5, atom, rng.laplace(side, size=size))
-
-    def exact(epsilon):
-        return tuple(part + laplace_delta(1.0, epsilon) / 2 for part in exact_deltas(p, q, epsilon))
-
-    check(draw, exact, 1.0, 1 << 18)
-
-
-def test_plane():
-    def draw(rng, size, side):
-        return rng.laplace((side, 0.0), size=(size, 2))
-
-    def exact(epsilon):
-        return laplace_delta(1.0, epsilon), laplace_delta(1.0, epsilon)
-
-    check(draw, exact, 1.0, 1 << 14)

@@ -48,13 +48,11 @@ def kept(losses, p, q, epsilon):
 LAWS = {
     # the least share kept is fixed beforehand: .97 where 2^18 samples per database leave 100 or more in the set, .9 beyond
     "normal": ([(1, stats.norm(0))], [(1, stats.norm(0.4))], {0.1: 0.97, 0.5: 0.97, 1.0: 0.97, 1.5: 0.9}),
-    "far normals": ([(1, stats.norm(0))], [(1, stats.norm(3))], {1.0: 0.97, 5.0: 0.97, 9.0: 0.97}),
     "two modes": (
         [(0.5, stats.norm(-0.4)), (0.5, stats.norm(0.4))],
         [(1, stats.norm(0))],
         {0.05: 0.97, 0.2: 0.97, 0.5: 0.9},
     ),
-    "t": ([(1, stats.t(4))], [(1, stats.t(4, 0.7))], {0.1: 0.97, 0.4: 0.97, 0.7: 0.9}),
     "cauchy": ([(1, stats.cauchy(0))], [(1, stats.cauchy(0.6))], {0.1: 0.97, 0.3: 0.97, 0.5: 0.9}),
     "laplace": ([(1, stats.laplace(0))], [(1, stats.laplace(1.5))], {0.1: 0.97, 0.7: 0.97, 1.3: 0.97}),
     "gap": (
@@ -289,18 +287,13 @@ def test_losses_of_outputs_in_another_unit(columns):
     rng = np.random.default_rng(32)
     p, q, x = (rng.normal(m, size=(20_000, *columns)) for m in (0.0, 0.7, 0.3))
     wanted = learn(p, q).score(x)
+    np.testing.assert_allclose(learn(q, p).score(x), -wanted, atol=1e-3)
     for factor, shift in ((1000.0, 1e6), (2.0**20, 0.0), (2.0**-20, 0.0), (-1.0, 0.0)):
         # L̂ is a step function of some 10⁴ cells: an output that rounding moves to the next one has its L̂, and a
         # training output that is moved so changes it
         difference = np.abs(wanted - learn(factor * p + shift, factor * q + shift).score(factor * x + shift))
         assert np.quantile(difference, 0.99) <= 1e-3
         assert difference.max() <= 0.05
-
-
-def test_sides_in_turn_negate_the_loss():
-    rng = np.random.default_rng(33)
-    p, q, x = rng.normal(size=20_000), rng.normal(0.5, 1.2, size=20_000), rng.normal(size=1000)
-    np.testing.assert_allclose(learn(p, q).score(x), -learn(q, p).score(x), atol=1e-3)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from hpcdp.losses.knn._strata import Strata, few_valued
 from hpcdp.losses.knn._tree import BallVotes, TreeSearch
 from hpcdp.losses.knn.knn import Knn, KnnParameters
 from hpcdp.losses.knn.parameters import choose_k
-from hpcdp.losses.line.step import Lookup, StepCounter, StepVotes, learn_votes
+from hpcdp.losses.line.step import Lookup, StepCounter, StepVotes
 from hpcdp.losses.protocol import Side
 
 THRESHOLDS = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
@@ -82,38 +82,6 @@ def test_merged_steps_count_like_the_scores(kind):
     np.testing.assert_array_equal(counter.count(x), wanted)
     np.testing.assert_array_equal(counter.count(x[:, None]), wanted)
     np.testing.assert_array_equal(Knn().restore(counter.state(), THRESHOLDS).count(x), wanted)
-
-
-# Farther from two values than 2^53 times their gap, rounded distances tie where true ones do not. A step function knows
-# the order of values on one side of the query and tells them apart even then. So no value here is that far away.
-VALUES = st.one_of(
-    st.integers(-4, 4).map(float),
-    st.integers(-40, 40).map(lambda i: i / 10),
-    st.integers(-(2**30), 2**30).map(lambda i: i / 2**20),
-)
-SAMPLES = st.lists(VALUES, min_size=1, max_size=25).map(np.array)
-
-
-@pytest.mark.slow
-@given(a=SAMPLES, b=SAMPLES, x=SAMPLES, k=st.integers(1, 12))
-@settings(max_examples=200)
-def test_step_equals_brute_force_on_any_floats(a, b, x, k):
-    x = np.concatenate([x, a, b, a.mean(keepdims=True)])
-    found = learn_votes(np.sort(a), np.sort(b), k, a.size, b.size)
-    runs = Lookup.over(found.starts).runs(x)
-    np.testing.assert_array_equal(np.column_stack([found.v0[runs], found.v1[runs]]), votes(a, b, x, k))
-    merged = learn_votes(np.sort(a), np.sort(b), k, a.size, b.size, THRESHOLDS)
-    wanted = count_losses(found.losses()[runs], THRESHOLDS)
-    np.testing.assert_array_equal(StepCounter.of(merged, THRESHOLDS).count(x), wanted)
-
-
-@pytest.mark.parametrize("size", [(1 << 18) - 1, 300_001])
-def test_many_outputs_are_counted_where_they_lie(size):
-    rng = np.random.default_rng(size)
-    model = fit(rng.normal(size=10**5), 1 + rng.normal(size=10**5), k=401)
-    thresholds = np.linspace(-3.0, 3.0, 1001)  # as many classes make a table that no cache of one core holds
-    x = np.concatenate([rng.standard_cauchy(size - 4), [-1e308, 1e308, -0.0, 0.0]])
-    np.testing.assert_array_equal(model.counter(thresholds).count(x), count_losses(model.score(x), thresholds))
 
 
 LADDER = np.cumsum(1.005 ** np.arange(5000)) * 1e-3
@@ -224,21 +192,6 @@ def test_far_and_infinite_queries_have_votes():
     assert np.isfinite(model.score(np.array([[1e300, -1e300], [np.inf, 0.0]]))).all()
     large = Knn().fit(Side(a * 1e200, 200), Side(b * 1e200, 200))
     np.testing.assert_array_equal(large.score(a * 1e200), fit(a, b).score(a))
-
-
-@pytest.mark.parametrize("columns, metric", [(1, "euclidean"), *((c, m) for c in (2, 5, 10) for m in METRICS)])
-def test_votes_equal_scikit_learn_without_ties(columns, metric):
-    from sklearn.neighbors import KNeighborsClassifier
-
-    rng = np.random.default_rng(columns)
-    size = 2000
-    a, b = rng.normal(size=(2, size, columns))
-    b[:, 0] += 1.0
-    x = rng.normal(size=(1000, columns)) * 1.5
-    k = choose_k("sqrt", 2 * size)
-    reference = KNeighborsClassifier(n_neighbors=k, metric=metric).fit(np.concatenate([a, b]), np.repeat([0, 1], size))
-    wanted = np.rint(reference.predict_proba(x) * k).astype(np.int64)  # of k each, so that ratios tell votes apart
-    np.testing.assert_array_equal(fit(a, b, metric=metric).score(x), scores_of(wanted, size, size))
 
 
 @pytest.mark.slow
@@ -390,13 +343,6 @@ def test_common_rows_of_few_valued_columns_have_their_frequencies():
             assert model.score(row[None]) == log_ratios(np.array([c0]), np.array([c1]), size, size)
     wanted = votes(a, b, both[:100], choose_k("sqrt", 2 * size), common=20)
     np.testing.assert_array_equal(model.score(both[:100]), scores_of(wanted, size, size))
-
-
-def test_one_column_is_a_scalar():
-    rng = np.random.default_rng(9)
-    a, b = rng.normal(size=(2, 300))
-    flat, column = fit(a, b), fit(a[:, None], b[:, None])
-    np.testing.assert_array_equal(flat.score(a), column.score(a[:, None]))
 
 
 def test_one_hamming_column_pools_the_rare_values():
