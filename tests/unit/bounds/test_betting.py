@@ -10,7 +10,7 @@ from math import inf, log
 import numpy as np
 import pytest
 
-from benchmarks.betting import GAMMA, dpsgd, laplaces, learner, normals, samples_until_refuted
+from benchmarks.betting import dpsgd, laplaces, learner, normals, samples_until_refuted
 from hpcdp.analytic import ApproximateDP, Discrete, GaussianShift, LaplaceShift
 from hpcdp.analytic.dpsgd import toy_dpsgd_pair
 from hpcdp.notions.betting import (
@@ -32,11 +32,6 @@ from hpcdp.notions.betting import (
 )
 
 KNN = learner("knn")
-
-
-def most_alarms(runs):
-    """As many false alarms of probability GAMMA as 4 standard deviations allow."""
-    return GAMMA * runs + 4.0 * np.sqrt(runs * GAMMA * (1.0 - GAMMA))
 
 
 # What a bet is worth
@@ -203,50 +198,6 @@ def test_orientations_of_an_asymmetric_curve(orientation):
     np.testing.assert_allclose(given.deltas, [0.4, 0.2, 0.3, 1 - 0.5 * 0.9])
 
 
-# False alarms
-
-RUNS = 40
-
-
-def game_with(fault):
-    """A game that looks after every block, with a planted fault or none; its peak."""
-
-    def game(lines, p, q):
-        rules, logs, peak = Rules(), np.zeros(2), 0.0
-        if fault == "delta forgotten":
-            lines = Lines(lines.etas, np.maximum(0.0, 1.0 - lines.etas))
-        for start, stop in blocks(0, p.size, rules):
-            known = stop if fault == "taught by what is bet on" else start
-            score = KNN(p[:known], q[:known])
-            fresh = score(p[start:stop]), score(q[start:stop])
-            practice = practise(KNN, p[:start], q[:start], rules)
-            if fault == "taught by what is bet on":
-                practice = score(p[:known]), score(q[:known])
-            if fault == "placed after looking":
-                practice = fresh
-            logs += settle(place_bet(lines, *practice, rules), *fresh)
-            peak = max(peak, np.logaddexp(*logs) - log(2))
-        return peak
-
-    return game
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", ["knn", "bad"])
-def test_true_claims_are_hardly_ever_refuted(loss):
-    lines = lines_of(GaussianShift(1.0).tradeoff)
-    found = [samples_until_refuted(normals(1.0), lines, learner(loss), 50, 200, [8, run]) for run in range(RUNS)]
-    assert np.isfinite(found).sum() <= most_alarms(RUNS)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", [None, "taught by what is bet on", "placed after looking", "delta forgotten"])
-def test_planted_faults_show(fault):
-    game, lines = game_with(fault), lines_of(GaussianShift(1.0).tradeoff)
-    peaks = [game(lines, *normals(1.0)(np.random.default_rng([7, run]), 150)) for run in range(RUNS)]
-    assert (np.sum(np.array(peaks) >= -log(GAMMA)) > most_alarms(RUNS)) == (fault is not None)
-
-
 # Power
 
 
@@ -263,21 +214,6 @@ def test_planted_faults_show(fault):
 def test_false_claims_are_refuted(draw, claim, batch, budget, runs, most):
     lines = lines_of(claim.tradeoff)
     assert np.median([samples_until_refuted(draw, lines, KNN, batch, budget, [9, run]) for run in range(runs)]) <= most
-
-
-@pytest.mark.slow
-def test_lower_limit_on_mu():
-    levels = [0.3, 0.5, 0.7, 1.0, 1.3]
-    claims = [lines_of(GaussianShift(mu).tradeoff) for mu in levels]
-    p, q = normals(1.0)(np.random.default_rng(11), 600)
-    wealths: tuple[Wealth, ...] = (Wealth(),) * len(claims)
-    limits = []
-    for seen in range(0, 600, 200):
-        now = slice(seen, seen + 200)
-        wealths = play(wealths, claims, KNN, (p[:seen], q[:seen]), (p[now], q[now]))
-        limits.append(largest_refuted(levels, wealths, GAMMA))
-    assert limits == sorted(limits)
-    assert 0.5 <= limits[-1] < 1.0
 
 
 # State

@@ -168,32 +168,6 @@ def test_other_ways_resolve_little_where_delta_is_0():
     assert min(cells[..., 0].mean() for cells in found.values()) > 0.9
 
 
-WHOLE = {
-    "laplace": ("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], [0.5, 1.0, 1.1, 1.2], 1.0),
-    "randomized response": ("pmf", {"outcomes": [0, 1], "table": [[2 / 3, 1 / 3], [1 / 3, 2 / 3]]}, [([0], [1])],
-                            [0.3, math.log(2.0), 0.8], math.log(2.0)),
-    "geometric": ("pmf", {"outcomes": list(range(12)), "table": [
-        [(1 - math.exp(-0.5)) / (1 + math.exp(-0.5)) * math.exp(-0.5 * abs(k - at)) if 0 < k < 11
-         else math.exp(-0.5 * abs(k - at)) / (1 + math.exp(-0.5)) for k in range(12)] for at in (5, 6)]},
-        [([0], [1])], [0.2, 0.5, 0.6], 0.5),
-    "equal": ("gaussian", {"sigma": 1.0}, [([0.0], [0.0 + 1e-300])], [0.0, 0.1], 0.0),
-    "three values": ("pmf", {"outcomes": [0, 1, 2], "table": [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]]}, [([0], [1])],
-                     [0.5, math.log(3.0), 1.2], math.log(3.0)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("runs", [4, pytest.param(40, marks=pytest.mark.release)])
-def test_whole_runs_resolve_little_where_delta_is_0(runs):
-    """False alarm below 1e-4: each run has a false resolution with probability 0.05 at most."""
-    false = {}
-    for name, (call, parameters, pairs, epsilons, edge) in WHOLE.items():
-        sizes = {"train": 300, "test": 1000, "epsilons": epsilons}
-        made = [measured(call, parameters, pairs, seed=seed, **sizes) for seed in range(runs)]
-        false[name] = sum(bool(one.resolution.cells[..., one["epsilon"] >= edge].any()) for one in made)
-    print(false)
-    assert sum(false.values()) <= binom.ppf(1 - 1e-4, runs * len(WHOLE), 0.05)
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0])
 def test_so_many_samples_do_resolve(epsilon):
     """At counts as expected, and not with a tenth less."""

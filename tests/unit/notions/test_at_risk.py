@@ -13,20 +13,6 @@ from scipy.stats import beta, binom, norm
 
 from hpcdp import TradeOffCurve, at_risk
 from hpcdp.analytic import LaplaceShift
-from hpcdp.notions.bounds import binomial_lower
-
-LEVELS = np.array([0.2, 0.5, 0.8])
-THEOREM_4 = {
-    1: [0.28676, 0.62246, 0.87115],
-    2: [0.22178, 0.53960, 0.82766],
-    3: [0.21008, 0.51928, 0.81429],
-    6: [0.20354, 0.50689, 0.80525],
-}
-
-
-@pytest.mark.parametrize(("k", "wanted"), THEOREM_4.items())
-def test_the_model_is_that_of_theorem_4(k, wanted):
-    np.testing.assert_allclose(at_risk.model_confidence(LEVELS, 1.0, k), wanted, atol=5.01e-6)
 
 
 @pytest.mark.parametrize("k", [1, 2, 7, 60])
@@ -217,15 +203,6 @@ def test_ties_in_sensitivities_are_on_the_safe_side(atoms):
         return at_risk.certified_within(covered, n, rank, covered, 0.95)
 
     assert failures_of_ties(certified, n, rank, atoms) <= 0.05
-
-
-def test_a_count_of_ties_is_no_independent_count():
-    """Planted: ties counted as if they were independent."""
-
-    def tied(covered):  # its level is 2.5 %
-        return float(binomial_lower(covered, 200, 0.025))
-
-    assert failures_of_ties(tied, 200, 184, (0.87, 0.935, 1.0)) > 0.034
 
 
 @pytest.mark.parametrize(

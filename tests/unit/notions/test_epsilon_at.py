@@ -212,15 +212,6 @@ def test_crossings():
     assert found == UNRESOLVED
 
 
-def test_interpolation_is_on_the_large_side():
-    curve = GaussianShift(1.0)
-    coarse, fine = np.linspace(0, 4, 9), np.linspace(0.05, 3.9, 78)
-    for epsilon, delta in zip(fine, curve.delta(fine), strict=True):
-        found, how = crossing(coarse, curve.delta(coarse), np.ones(9, bool), float(delta))
-        assert how == BRACKETED
-        assert epsilon - 1e-9 <= found <= epsilon + 0.5
-
-
 @pytest.mark.parametrize("curve", [GaussianShift(1.0), LaplaceShift(1.0)])
 def test_bounds_on_delta_give_bounds_on_epsilon(curve):
     epsilons = np.linspace(0, 3, 31)
