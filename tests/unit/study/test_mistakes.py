@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -44,7 +45,7 @@ def refused(*arguments: object) -> str:
     return line
 
 
-@pytest.mark.parametrize("given, accepted", [("1e4", 10_000), ("1.0", 1), ("2e2", 200), ("1_000.0", 1000)])
+@pytest.mark.parametrize("given, accepted", [("1e4", 10_000), ("1_000.0", 1000)])
 def test_integers_written_as_floats(tmp_path: Path, given: str, accepted: int) -> None:
     path = write_study(tmp_path, FAST, train=7, epsilons={"start": 0, "stop": 1, "count": 9})
     path.write_text(
@@ -59,7 +60,6 @@ def test_integers_written_as_floats(tmp_path: Path, given: str, accepted: int) -
     ("line", "words"),
     [
         ("test = 1e15", "estimate.test: less than or equal to 10000000000000; given: 1000000000000000"),
-        ("test = 1e30", "estimate.test: less than or equal to 10000000000000"),
         ("refine = 1e40", "estimate.refine: less than or equal to 10000000000000"),
         ("test = 1e12\nchunk = 100", "estimate.chunk: at least 10,000 with test = 1,000,000,000,000; given: 100"),
         ("confidence = 1e-300", "estimate.confidence: greater than or equal to 0.000000001; given: 1e-300"),
@@ -95,8 +95,6 @@ def test_values_that_no_run_could_have(tmp_path: Path, line: str, words: str) ->
 @pytest.mark.parametrize(
     "old, new, meant",
     [
-        ("train =", "tran =", "did you mean train?"),
-        ("[estimate]", "[estimates]", "did you mean estimate?"),
         ('"own:noisy"', '"laplce"', "did you mean laplace?"),
         ('"own:noisy"', '"own.py:noisy"', "did you mean own:noisy?"),
         ('"own:noisy"', '"./own.py:noisy"', "did you mean own:noisy?"),
@@ -365,61 +363,49 @@ def spectrum(**given: Any) -> hpcdp.Result:
     )
 
 
-WHOLE, PATH = "accepted: 0 (none, in one process) or a positive integer", "was given; accepted: a path"
-ARGUMENTS: dict[str, tuple[Callable[[hpcdp.Result, Any], Any], list[Any], str]] = {
-    "workers": (lambda r, v: hpcdp.run(r.study, r.store, workers=v), ["x", True, 1.5, -1, float("nan")], WHOLE),
-    "workers of resume": (lambda r, v: hpcdp.resume(r.store, workers=v), ["2"], WHOLE),
-    "workers of spectrum": (lambda _, v: spectrum(workers=v), [2.0], WHOLE),
-    "workers of an audit": (
-        lambda r, v: hpcdp.audit(r.study, "gaussian(mu=1)", store=r.store, workers=v),
-        [False],
-        WHOLE,
-    ),
-    "store": (lambda r, v: hpcdp.run(r.study, v), [5, 1.5, b"x", "a\0b", ["a"]], f"store: VALUE {PATH}"),
-    "store of resume": (lambda _, v: hpcdp.resume(v), [None], f"store: VALUE {PATH}"),
-    "store of spectrum": (lambda _, v: spectrum(store=v), [True], f"store: VALUE {PATH}"),
-    "place": (lambda _, v: hpcdp.load_result(v), [5], f"place: VALUE {PATH}"),
-    "report": (lambda r, v: r.report(v), [5, None], f"path: VALUE {PATH}"),
-    "plot": (lambda r, v: r.plot(v), [5, b"x.png"], f"path: VALUE {PATH}"),
-    "cluster": (
-        lambda r, v: hpcdp.run(r.study, r.store, cluster=v),
-        [5, None],
-        "cluster: VALUE was given; accepted: local",
-    ),
+Called = Callable[[hpcdp.Result, Any], Any]
+MU = "gaussian(mu=1)"
+RUNS: list[Called] = [
+    lambda r, v: hpcdp.run(r.study, r.store, workers=v),
+    lambda r, v: hpcdp.resume(r.store, workers=v),
+    lambda _, v: spectrum(workers=v),
+    lambda r, v: hpcdp.audit(r.study, MU, store=r.store, workers=v),
+]
+STORES: list[Called] = [
+    lambda r, v: hpcdp.run(r.study, v),
+    lambda _, v: hpcdp.resume(v),
+    lambda _, v: spectrum(store=v),
+]
+JUDGES: list[Called] = [lambda r, v: hpcdp.audit(r, v), lambda r, v: hpcdp.verify(r, v)]
+PICTURES: list[Called] = [lambda r, v: r.report(v), lambda r, v: r.plot(v)]
+A_PATH = "VALUE was given; accepted: a path"
+ARGUMENTS: dict[str, tuple[list[Called], list[Any], str]] = {
+    "workers": (RUNS, ["x", True, 1.5, -1, float("nan")], "accepted: 0 (none, in one process) or a positive integer"),
+    "store": (STORES, [5, 1.5, b"x", "a\0b", ["a"], True], f"store: {A_PATH}"),
+    "place": ([lambda _, v: hpcdp.load_result(v)], [5], f"place: {A_PATH}"),
+    "path": (PICTURES, [5, b"x.png"], f"path: {A_PATH}"),
+    "cluster": ([lambda r, v: hpcdp.run(r.study, r.store, cluster=v)], [5, None], "VALUE was given; accepted: local"),
     "epsilons": (
-        lambda _, v: spectrum(epsilons=v),
+        [lambda _, v: spectrum(epsilons=v)],
         [0.5, np.array(0.5)],
-        "epsilons: VALUE was given; accepted: several numbers",
+        "VALUE was given; accepted: several numbers",
     ),
-    "parameters": (
-        lambda _, v: spectrum(parameters=v),
-        [5, "x"],
-        "mechanism.parameters: a valid dictionary; given: VALUE",
-    ),
-    "claim": (lambda r, v: hpcdp.audit(r, v), [5, None, b"x"], "claim: VALUE was given; accepted: a text such as"),
-    "claim of verify": (lambda r, v: hpcdp.verify(r, v), [1.0], "claim: VALUE was given; accepted: a text such as"),
-    "result": (
-        lambda _, v: hpcdp.verify(v, "dp(epsilon=1)"),
-        ["s.zarr"],
-        "result: VALUE was given; accepted: a Result",
-    ),
+    "parameters": ([lambda _, v: spectrum(parameters=v)], [5, "x"], "a valid dictionary; given: VALUE"),
+    "claim": (JUDGES, [5, None, b"x", 1.0], "claim: VALUE was given; accepted: a text such as"),
+    "result": ([lambda _, v: hpcdp.verify(v, MU)], ["s.zarr"], "result: VALUE was given; accepted: a Result"),
     "orientation": (
-        lambda r, v: hpcdp.audit(r.study, "gaussian(mu=1)", v, store=r.store),
+        [lambda r, v: hpcdp.audit(r.study, MU, v, store=r.store)],
         ["back", None],
         "orientation: VALUE was given; accepted: both, forward, reverse",
     ),
     "limits": (
-        lambda r, v: hpcdp.audit(r, "gaussian(mu=1)", limits=v),
+        [lambda r, v: hpcdp.audit(r, MU, limits=v)],
         ["Exact", 5],
-        "limits: VALUE was given; accepted: exact, hoeffding",
+        "VALUE was given; accepted: exact, hoeffding",
     ),
-    "orders": (lambda r, v: r.renyi([v]), ["x", True, None], "orders: VALUE was given; accepted: above 1"),
-    "orders alone": (lambda r, v: r.renyi(v), [2.0, "2"], "orders: VALUE was given; accepted: a list of numbers"),
-    "delta": (
-        lambda r, v: r.epsilon_at(v),
-        ["x", None, True, 1.0],
-        "delta: VALUE was given; accepted: a number from 0 to",
-    ),
+    "orders": ([lambda r, v: r.renyi([v])], ["x", True, None], "orders: VALUE was given; accepted: above 1"),
+    "orders alone": ([lambda r, v: r.renyi(v)], [2.0, "2"], "orders: VALUE was given; accepted: a list of numbers"),
+    "delta": ([lambda r, v: r.epsilon_at(v)], ["x", None, True, 1.0], "VALUE was given; accepted: a number from 0 to"),
 }
 
 
@@ -428,9 +414,10 @@ def test_arguments_of_functions_are_refused_in_one_message(
     result: hpcdp.Result, argument: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is drawn."""
-    call_with, values, words = ARGUMENTS[argument]
+    functions, values, words = ARGUMENTS[argument]
     monkeypatch.setattr("hpcdp.study.resolving.try_out", None)
-    for value in values:
+    for function, value in itertools.product(functions, values):
         with pytest.raises(StudyError) as refusal:
-            call_with(result, value)
+            function(result, value)
         assert words.replace("VALUE", repr(value)) in str(refusal.value)
+        assert argument.split()[0] in str(refusal.value)
