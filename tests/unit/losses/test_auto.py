@@ -18,7 +18,6 @@ from studies import learn_and_count, make_study, pose
 from hpcdp.analytic import exact
 from hpcdp.driver.driver import run as run_study
 from hpcdp.losses import kind_of, make_loss
-from hpcdp.losses.auto import _line
 from hpcdp.losses.line.step import StepCounter
 from hpcdp.losses.protocol import Decides, Side
 from hpcdp.results.assemble import assemble
@@ -172,14 +171,6 @@ def test_vectors_take_the_loss_that_is_better() -> None:
         if state is not None:
             again = make_loss("auto", {}).restore(state, thresholds)
             np.testing.assert_array_equal(again.count(drawn[0][:500]), counter.count(drawn[0][:500]))
-
-
-@pytest.mark.slow
-def test_halves_that_judge_themselves_are_seen() -> None:
-    """The planted fault: sets that hold their own outputs promise what is not there, and are chosen."""
-    with patch.object(_line, "halves_of", lambda side: (side, side)):
-        lost = [_loss_of_choice(name, 4000) for name in ("normal", "logistic", "laplace")]
-    assert max(lost) > 0.5 / math.sqrt(4000)
 
 
 def test_strings_are_left_to_votes() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from brute import deltas, laplace_delta
 from some_slow import some_slow
 
-from hpcdp.analytic import GaussianShift
 from hpcdp.errors import StudyError
 from hpcdp.losses import make_loss, refuse_unusable, validate_parameters
 from hpcdp.losses.counts import count_losses, merge_thresholds
@@ -317,49 +315,6 @@ def test_sides_in_turn_negate_the_loss_and_equal_sides_have_none(shape):
 
 
 # Accuracy
-
-
-def gaussian(mu):
-    return lambda e: tuple(float(GaussianShift(mu).delta(np.array([e]), d)[0]) for d in ("forward", "reverse"))
-
-
-STEP = np.array([0.9, 1.2])  # of length 1.5
-UNITS = np.array([1.0, 50.0])
-# draws, exact (forward, reverse), the regret allowed in δ, and the ε at which there is a closed form
-TRUTHS = {
-    "laplace": (lambda r, n, s: r.laplace(s * 0.8, size=n), lambda e: (laplace_delta(0.8, e),) * 2, 0.004, EPSILONS),
-    "gaussian": (lambda r, n, s: 3 * r.normal(s * 1.6, size=n), gaussian(1.6), 0.004, EPSILONS),
-    "pairs": (lambda r, n, s: (r.normal(size=(n, 2)) + s * STEP) * UNITS, gaussian(1.5), 0.005, EPSILONS),
-    # outputs up to some 10⁶ bandwidths away; δ(0) = (2/π) atan(shift/2)
-    "cauchy": (
-        lambda r, n, s: r.standard_cauchy(n) + 0.7 * s,
-        lambda _: (2 / np.pi * np.arctan(0.35),) * 2,
-        0.004,
-        (0.0,),
-    ),
-    # one in a hundred outputs of D, near 10⁹, shows that they are of D
-    "rare and far away": (
-        lambda r, n, s: np.where(r.random(n) < 0.01 * (1 - s), 1e9, 0.0) + r.normal(size=n),
-        lambda e: (0.01, max(0.0, 1 - 0.99 * np.exp(e))),
-        0.001,
-        (0.0, 0.3, 0.9),
-    ),
-}
-
-
-@pytest.mark.parametrize("bandwidth", RULES)
-@pytest.mark.parametrize("name", TRUTHS)
-def test_deltas_of_known_laws(name, bandwidth):
-    """δ̂ of 2¹⁹ test outputs: at most 5 standard errors above the truth, at most that and the regret below."""
-    draw, exact, regret, epsilons = TRUTHS[name]
-    rng = np.random.default_rng(0)
-    thresholds = merge_thresholds(epsilons, [])
-    model = learn(draw(rng, 100_000, 0), draw(rng, 100_000, 1), bandwidth=bandwidth)
-    counter, test = model.counter(thresholds), 1 << 19
-    histograms = [counter.count(draw(rng, test, side)) for side in (0, 1)]
-    for epsilon in epsilons:
-        for (got, error), wanted in zip(deltas(*histograms, thresholds, test, epsilon), exact(epsilon), strict=True):
-            assert wanted - 5 * error - regret <= got <= wanted + 5 * error, (epsilon, got, wanted, error)
 
 
 # Outputs that have no density

@@ -25,7 +25,7 @@ import pytest
 import sklearn.pipeline
 from commands import call, show, write_study
 from journals import records
-from learning import LDA, SVC, agree, both, laplace, learned, mixture, sides, thirds, vector
+from learning import LDA, SVC, agree, both, laplace, learned, mixture, sides, vector
 from numpy.lib.npyio import NpzFile
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils import all_estimators
@@ -46,13 +46,6 @@ REALS = Schema("float", None)
 SPREAD = LaplaceVector(np.full(50, 1 / 50))
 
 # Accuracy
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("classifier", ["mlp", "gradient-boosting"])
-@pytest.mark.parametrize("draw, exact", [(laplace, both(LaplaceShift(1.0))), (mixture, thirds)])
-def test_few_columns(classifier, draw, exact):
-    agree(learned(classifier).fit(*sides(draw, 1 << 15)), draw, exact, 1 << 17, seed=1)
 
 
 @pytest.mark.parametrize(
