@@ -142,17 +142,6 @@ def test_chains_come_first_where_a_score_tells_outputs(places: int) -> None:
         assert _with_chains(laws, [1.1], 0.9) == (False, [1.1])
 
 
-@pytest.mark.slow
-def test_chains_come_second_where_other_noise_blurs_a_score() -> None:
-    def blurred(tape: Tape) -> Any:
-        return tape.geometric(0.6, (tape.size, 2)).sum(axis=1) + 0.1 * tape.integers(0, 2, tape.size)
-
-    laws = (lambda tape: 1.0 + blurred(tape)), blurred
-    assert _with_chains(laws, [0.9]) == (False, [])
-    assert _with_chains(laws, [1.1, 0.9]) == (True, [])
-    assert _with_chains(laws, [1.1, 1.2]) == (False, [])
-
-
 @pytest.mark.parametrize(
     "draw, told",
     [
