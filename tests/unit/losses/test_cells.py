@@ -142,22 +142,3 @@ def test_what_rounding_tells_apart_is_one_value():
     assert not cells.atoms.any()
     cells = LineCells.of(np.repeat([-1.7, -7e-16, 2e-16, 1.9], 50), np.repeat([-1.7, 3e-16, 1.9], 50))
     np.testing.assert_array_equal(cells.centres[cells.atoms], [-1.7, -7e-16, 1.9])
-
-
-@pytest.mark.parametrize("name", ["normal", "clamped", "integers", "far modes"])
-@pytest.mark.parametrize("factor, shift", [(1000.0, 1e6), (2.0**20, 0.0), (2.0**-20, 0.0), (-1.0, 0.0)])
-def test_cells_move_and_scale_with_the_outputs(name, factor, shift):
-    rng = np.random.default_rng(6)
-    p, q = draws(name, rng, 20_000)
-    before, after = LineCells.of(p, q), LineCells.of(*(np.sort(factor * side + shift) for side in (p, q)))
-    assert before.size == after.size
-    way = slice(None, None, -1) if factor < 0 else slice(None)
-    wanted = (factor * before.starts[1:] + shift)[way]
-    step = np.spacing(np.abs(factor * np.concatenate([p, q]) + shift).max())
-    widths = np.append(np.diff(after.starts[1:]), np.inf)
-    narrowest = widths[widths > 4 * step].min()  # atoms are narrower
-    # Rounded quantiles change 1/width by 4 steps a narrowest width at most, so the number of cells up to a place
-    moved = after.size * 4 * step / narrowest + 1e-9
-    assert (
-        np.abs(after.starts[1:] - wanted) <= np.maximum(widths, np.append(np.inf, widths[:-1])) * moved + 2 * step
-    ).all()

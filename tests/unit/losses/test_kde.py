@@ -244,21 +244,6 @@ def test_nearest_to_no_evidence(p, q, wanted):
     np.testing.assert_array_equal(model.counter(thresholds).count(x), count_losses(model.score(x), thresholds))
 
 
-@pytest.mark.slow
-def test_every_way_in_which_densities_cross_floors_and_thresholds():
-    rng = np.random.default_rng(1)
-    nodes = np.sort(rng.uniform(size=400))
-    p, q = (np.where(rng.random(400) < 0.2, 0.0, np.exp(rng.normal(-2.0, 2.0, 400))) for _ in range(2))
-    p[::7] = q[::7]  # L̂ is exactly 0 there, and on the whole cells between the next two
-    p[100:120] = q[100:120]
-    x = np.concatenate([rng.uniform(-0.1, 1.1, 200_000), nodes])
-    for floors in ((0.1, 0.1), (0.02, 0.3), (0.3, 0.02), (1e-9, 1e-9)):
-        model = LineModel(Line(nodes, p, floors[0], 1.0), Line(nodes, q, floors[1], 1.0))
-        for thresholds in (THRESHOLDS, np.array([0.0]), np.array([-1.0, 0.5]), np.array([-np.log(3), 0.0])):
-            found = model.counter(thresholds).count(x)
-            np.testing.assert_array_equal(found, count_losses(model.score(x), thresholds))
-
-
 @pytest.mark.parametrize("law", ["laplace", "normal", "standard_cauchy"])
 @pytest.mark.parametrize("bandwidth", [*RULES, 0.05])
 def test_counts_are_those_of_the_scores(law, bandwidth):

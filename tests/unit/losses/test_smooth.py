@@ -13,9 +13,7 @@ from hpcdp.losses import make_loss, refuse_unusable, validate_parameters
 from hpcdp.losses.counts import count_losses, merge_thresholds
 from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.protocol import Side
-from hpcdp.losses.smooth._penalised import PenalisedCurve
 from hpcdp.losses.smooth._spline import fit_log_ratio
-from hpcdp.losses.smooth._vectors import Predictor
 from hpcdp.losses.smooth.smooth import Smooth, SmoothParameters
 from hpcdp.mechanisms.outputs import Schema
 
@@ -146,36 +144,6 @@ def test_no_tally_makes_a_nan():
         assert not np.isnan(losses).any()
 
 
-def test_wrong_tallies_are_refused():
-    with pytest.raises(ValueError, match=r"shapes \(3,\), \(2,\), \(3,\)"):
-        fit_log_ratio(np.arange(3.0), np.ones(2, int), np.ones(3, int), 5, 5)
-    with pytest.raises(ValueError, match="draws are 0 and 5"):
-        fit_log_ratio(np.arange(3.0), np.ones(3, int), np.ones(3, int), 0, 5)
-
-
-def test_the_curve_is_the_best_one():
-    """Against a dense Newton solution of the same penalised likelihood; the gradient of either is 0 there."""
-    rng = np.random.default_rng(19)
-    t = np.sort(rng.uniform(size=200))
-    a, b = rng.poisson(50, 200).astype(float), rng.poisson(40 + 20 * t).astype(float)
-    curve = PenalisedCurve(t, a, b, 0.3, t[np.r_[0:199:7, 199]])
-    found, _ = curve.fit(0.5, np.zeros(curve.knots.size))
-    basis = np.array([np.interp(t, curve.knots, unit) for unit in np.eye(curve.knots.size)]).T
-    h = np.diff(curve.knots)
-    second = np.zeros((h.size - 1, curve.knots.size))
-    for i in range(h.size - 1):
-        second[i, i : i + 3] = np.array([1 / h[i], -1 / h[i] - 1 / h[i + 1], 1 / h[i + 1]]) / np.sqrt(
-            (h[i] + h[i + 1]) / 2
-        )
-    f = np.zeros(curve.knots.size)
-    for _ in range(50):
-        s = 1 / (1 + np.exp(-(basis @ f + 0.3)))
-        gradient = basis.T @ (a - (a + b) * s) - 0.5 * second.T @ (second @ f)
-        hessian = (basis.T * ((a + b) * s * (1 - s))) @ basis + 0.5 * second.T @ second
-        f = f + np.linalg.solve(hessian, gradient)
-    np.testing.assert_allclose(found, f, atol=1e-3)
-
-
 # Vectors
 
 
@@ -203,23 +171,6 @@ def test_degree_2_is_chosen_where_scales_differ():
     wanted = 2 * np.log(1.3) - 0.5 * (x**2).sum(axis=1) * (1 - 1.3**-2)
     assert np.abs(model.score(x) - wanted)[np.abs(wanted) < 3].max() <= 0.15
     assert np.abs(model.coordinate(x) - wanted)[np.abs(wanted) < 3].max() <= 0.15
-
-
-def test_the_predictor_and_its_numpy_twin():
-    rng = np.random.default_rng(23)
-    rows = rng.standard_cauchy(size=(2000, 3))
-    rows[0] = [1e308, -1e308, 0.0]
-    for products in (np.triu(rng.normal(size=(3, 3))), np.empty((0, 0))):
-        found = Predictor(rng.normal(size=3), rng.uniform(0.5, 2, 3), 0.7, rng.normal(size=3), products)
-        z = (rows - found.centre) / found.scale
-        far = 6 + np.log1p(np.clip(np.abs(z), 6, 1e300) - 6)
-        z = np.where(np.abs(z) > 6, np.sign(z) * far, z)
-        wanted = 0.7 + z @ found.linear
-        if products.size:
-            wanted += np.einsum("ij,jk,ik->i", z, products, z)
-        np.testing.assert_allclose(found.coordinate(rows), wanted, rtol=1e-10, atol=1e-10)
-        np.testing.assert_array_equal(found.coordinate(rows[5:9]), found.coordinate(rows)[5:9])
-        np.testing.assert_array_equal(Predictor.restore(found.state()).coordinate(rows), found.coordinate(rows))
 
 
 def test_few_vectors_are_calibrated_out_of_fold():

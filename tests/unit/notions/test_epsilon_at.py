@@ -153,17 +153,6 @@ def test_coverage_is_simultaneous_over_cells_and_delta():
     assert missed(np.full(shared.size, FAILURE), False) > allowed
 
 
-def test_the_joint_region_is_the_narrower_one_near_its_own_epsilon():
-    a, b, n = 0.42, 0.115, 10**7  # equal standard errors of a and of e^ε·b
-    x, c = np.rint([[n * a, n * b]]).astype(int), np.array([2.0])
-    delta = a - 2.0 * b
-    margins = []
-    for split in (False, True):
-        corners = cell_corners(x, np.full((1, 2), n), c, np.array([0.05 / 42]), np.array([split]))
-        margins.append(math.log(2.0) - corner_epsilon(*corners, delta)[0])
-    assert margins[0] < 0.72 * margins[1]
-
-
 def laplace_counts(n, rng=None):
     """Counts of sets {x < (1 − ε)/2} of Laplace noise on 0 against 1, expected ones or drawn; a study's levels."""
     epsilons = np.array([0.0, 0.5, 0.99])
