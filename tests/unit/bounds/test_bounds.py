@@ -22,7 +22,6 @@ from hpcdp.notions.bounds import (
 )
 
 Floats = NDArray[np.float64]
-LAPLACE = (1.0 - 0.5 * math.exp(-0.25), 0.5 * math.exp(-0.75), math.exp(0.5))  # a, b, c of eps0 = 1, eps = .5
 
 
 def pmf(n: int, p: Floats) -> Floats:
@@ -63,12 +62,6 @@ def grid_bound(x0: int, n0: int, x1: int, n1: int, c: float, level: float, point
         else:
             kept = theta
     return kept
-
-
-def margin(bound: Floats, x0: int, n0: int, x1: int, n1: int, c: float) -> Floats:
-    """Distance of a bound from the estimate in standard errors."""
-    found: Floats = (x0 / n0 - c * x1 / n1 - bound) / standard_error(x0, n0, x1, n1, c)
-    return found
 
 
 def upper_tail(x: int, n: int, p: float) -> float:
@@ -200,17 +193,6 @@ def test_coverage_by_full_enumeration(n0: int, n1: int, level: float) -> None:
             assert failure.max() <= level * (1.0 + 1e-9)
         # the joint bound spends more of its level, which is what makes it tighter
         assert worst["joint_lower"] > worst["split_lower"]
-
-
-@pytest.mark.parametrize("n", [2**18, 10**9, 10**11])
-@pytest.mark.parametrize("cells, joint, split", [(42, 3.05, 4.55), (18_564, 4.6, 6.6)])
-def test_margins_of_laplace(n: int, cells: int, joint: float, split: float) -> None:
-    a, b, c = LAPLACE
-    counts = (round(a * n), n, round(b * n), n, c)
-    tight, loose = (margin(bound(*counts, 0.05 / cells), *counts) for bound in (joint_lower, split_lower))
-    assert abs(tight - joint) < 0.05
-    assert abs(loose - split) < 0.1
-    assert tight > -ndtri(0.05 / cells)  # no bound of this kind beats the normal quantile
 
 
 ONCE_WIDE = [

@@ -20,7 +20,7 @@ from hpcdp.importance.fit import fit
 from hpcdp.importance.generator import Tape
 from hpcdp.importance.kinds import Proposal, is_chained
 from hpcdp.importance.levels import learn
-from hpcdp.importance.mixtures import Goal, Side, best_shares
+from hpcdp.importance.mixtures import Goal
 from hpcdp.importance.pool import Elite, Pool
 from hpcdp.importance.training import Direction, Taught, draws_for
 
@@ -35,24 +35,6 @@ def _elite(draw: Callable[[Tape], Any], size: int = 20_000, seed: int = 1) -> tu
     return Elite(tape, np.arange(size), weights, np.asarray(values, np.float64)), values
 
 
-@pytest.mark.parametrize(
-    ("kind", "draw", "wanted", "mean", "rtol"),
-    [
-        ("exponential", lambda tape: tape.exponential(1.0, tape.size), 0.5, lambda tilt: tilt, 1e-12),
-        ("poisson", lambda tape: tape.poisson(2.0, tape.size), 0.3, lambda tilt: 2.0 * np.exp(tilt), 1e-12),
-        # its tilt is found by iteration
-        ("binomial", lambda tape: tape.binomial(7, 0.3, tape.size), 0.6,
-         lambda tilt: 7.0 * 0.3 * np.exp(tilt) / (0.7 + 0.3 * np.exp(tilt)), 1e-7),
-    ],
-)  # fmt: skip
-def test_tilts_are_likeliest(kind: str, draw: Any, wanted: float, mean: Any, rtol: float) -> None:
-    """The likeliest tilt keeps the mean that was found, as if e^(wanted·x) were wanted."""
-    elite, x = _elite(draw)
-    weights = elite.weights * np.exp(wanted * x)
-    ((_, found),) = fit([replace(elite, weights=weights)])
-    np.testing.assert_allclose(mean(found[kind][0, 0]), weights @ x / weights.sum(), rtol=rtol)
-
-
 def test_a_shifted_normal_is_one_mode_and_two_tails_are_two() -> None:
     elite, x = _elite(lambda tape: tape.standard_normal(tape.size))
     ((share, found),) = fit([replace(elite, weights=np.exp(1.2 * x))])
@@ -62,25 +44,6 @@ def test_a_shifted_normal_is_one_mode_and_two_tails_are_two() -> None:
     two = fit([replace(elite, weights=np.where(np.abs(x) > 2.0, 1.0, 0.0))])
     assert sorted(np.sign(component["normal"][0, 0]) for _, component in two) == [-1.0, 1.0]
     assert sum(share for share, _ in two) == pytest.approx(1.0)
-
-
-def test_best_shares_match_a_search() -> None:
-    """With one component beside the plain one, and one cell, a fine grid of shares finds no smaller variance."""
-    rng = np.random.default_rng(3)
-    x = rng.normal(size=20_000)
-    ratios = np.stack([np.ones(x.size), np.exp(2.0 * x - 2.0)], axis=1)  # of N(2, 1)
-    inside = (x > 2.0).astype(np.int64)
-    density = np.full(x.size, 1.0 / x.size)
-    side = Side(ratios, density, np.stack([inside, 0 * inside]), np.ones((2, 1)))
-    still = Side(np.ones((1, 1)), np.ones(1), np.zeros((2, 1), np.int64), np.ones((2, 1)))
-    deltas = np.array([[float(inside.mean())], [np.nan]])
-    shares = best_shares([side, still], deltas, np.ones((2, 1)), 0.01)[0]
-
-    def variance(plain: float) -> float:
-        return float((density * inside / (ratios @ np.array([plain, 1.0 - plain]))).sum())
-
-    assert variance(float(shares[0])) <= 1.001 * min(variance(plain) for plain in np.linspace(0.01, 0.99, 393))
-    assert shares.sum() == pytest.approx(1.0)
 
 
 def _draw_of(laws: tuple[Any, Any], seed: int) -> Any:
@@ -182,39 +145,6 @@ def test_the_pool_weighs_by_all_components() -> None:
     for values, truth in ((np.ones(x.size), 1.0), (x, 0.0), (x * x, 1.0)):
         error = float((weights * values).std()) / np.sqrt(x.size)
         assert abs(float((weights * values).mean()) - truth) < 5.0 * error  # false alarm: 6e-7 each
-
-
-def _tiled(size: int, edges: Floats, sets: Floats) -> Side:
-    """An exponential variate, its plain draws with an exact tile between each two edges, and sets beyond these places."""
-    x = np.random.default_rng(9).exponential(size=size)
-    ends = np.append(edges[1:], np.inf)
-    inside = (x[:, None] >= edges) & (x[:, None] < ends)
-    ratios = np.hstack([np.ones((size, 1)), inside / (np.exp(-edges) - np.exp(-ends))])
-    classes = np.searchsorted(sets, x, "left")
-    kept = classes > 0
-    classes = np.stack([classes, 0 * classes])[:, kept]
-    chains = np.append(False, np.ones(edges.size, np.bool_))
-    return Side(ratios[kept], np.full(kept.sum(), 1.0 / size), classes, np.ones((2, sets.size)), chains)
-
-
-def test_strata_that_are_inside_or_outside_vary_by_what_few_draws_may_miss() -> None:
-    """The variance of tiles that end where sets do is 0: told as at most 3 over the draws of each; of a tile that a set cuts
-    in half it is that of a coin.
-    """
-    size, shares = 20_000, np.array([0.1, 0.4, 0.5])
-    side = _tiled(size, np.array([1.0, 2.0]), np.array([1.0, 1.5, 2.0]))
-    found = side.strata_variances(shares)[0]
-    mass = np.exp(-1.0) - np.exp(-2.0), np.exp(-2.0)
-    weights = [1.0 / (0.1 + share / own) for share, own in zip(shares[1:], mass, strict=True)]
-    plain = [
-        0.1 * (sum(p * w * w for p, w in zip(own, weights, strict=True)) - (np.array(own) @ weights) ** 2)
-        for own in (mass, (np.exp(-1.5) - np.exp(-2.0), mass[1]), (0.0, mass[1]))
-    ]
-    tiles = [share * w * w for share, w in zip(shares[1:], weights, strict=True)]
-    least = [3.0 / (size * own) * tile for own, tile in zip(mass, tiles, strict=True)]
-    half = (np.exp(-1.5) - np.exp(-2.0)) / mass[0]
-    exact = np.add(plain, [sum(least), half * (1.0 - half) * tiles[0] + least[1], least[1]])
-    np.testing.assert_allclose(found, exact, rtol=6.0 / np.sqrt(size * mass[1]))
 
 
 def test_draws_where_nothing_is_told() -> None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from decimal import Decimal, localcontext
-from functools import partial
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
 from weighted_cells import cells, one_cell
 
 from hpcdp.importance import sums as kernels
 from hpcdp.importance.bounds import certify, leftover_draws, leftover_limit, lower_mean, split_level, spread, upper_mean
 from hpcdp.importance.sums import count_leftover, sum_lower, sum_upper
-from hpcdp.importance.training import choose_lower, choose_upper, expected_lower, expected_upper
+from hpcdp.importance.training import choose_lower, choose_upper
 
 SCALE = 2**40
 
@@ -285,35 +283,6 @@ def test_the_spread_of_strata_is_the_variance_of_their_sum() -> None:
 
 
 # --- the choice of rates
-
-
-def largest(bound, low, high):
-    """The largest value of a function of a rate between two rates, sought in its logarithm."""
-    ends = math.log(low), math.log(high)
-    return -minimize_scalar(lambda x: -bound(math.exp(x)), ends, ends, method="bounded").fun
-
-
-@pytest.mark.parametrize("draws, level", [(50, 0.05), (2000, 0.0025), (2**20, 0.05 / 42), (2**40, 0.05)])
-def test_chosen_rates_are_the_best(draws, level) -> None:
-    """The bound is flat where it is best: a hundredth of an octave costs at most 1e-4 of its distance to the mean."""
-    rng = np.random.default_rng(12)
-    for weights in (rng.lognormal(-2.0, 1.5, 300), np.full(40, 0.3), np.append(np.zeros(30), 1e-9 * rng.random(70))):
-        top, cutoff = weights.max(), 1.2 * weights.max()
-        given = weights, np.full(weights.size, 0.4 / weights.size), draws, level, cutoff
-        mean = float(given[0] @ given[1])
-        bet = choose_lower(*given)
-        assert bet.bound == expected_lower(bet.rate, *given[:-1])
-        best = largest(partial(at_rate, expected_lower, given[:-1], 1.0), 1e-12 / top, 2000.0 / top)
-        assert bet.bound >= best - 1e-4 * (mean - best)
-        bet = choose_upper(*given)
-        assert bet.bound == expected_upper(bet.rate, *given)
-        best = -largest(partial(at_rate, expected_upper, given, -1.0), 1e-12 / cutoff, 0.998 / cutoff)
-        assert bet.rate * cutoff <= 0.999
-        assert bet.bound <= best + 1e-4 * (best - mean)
-
-
-def at_rate(expected, given, sign, rate):
-    return sign * expected(rate, *given)
 
 
 def test_choice_without_weights() -> None:

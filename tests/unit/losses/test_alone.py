@@ -86,19 +86,23 @@ def test_what_trial_outputs_show_is_refused_before_anything_runs(name: str, opti
         refuse_unusable("learned", parameters, Schema("float", None), 1000)
 
 
+def study_of(folder: Path, classifier: str, **sizes: Any) -> Path:
+    """Of two laws that are nearly one: e^0.08 bounds their ratio."""
+    near = "given = [{ d = [0.0], d_prime = [0.08] }]"
+    study = write_study(folder, CROWD, pairs=near, loss="learned", **sizes)
+    study.write_text(
+        study.read_text() + f'parameters = {{ classifier = "{classifier}" }}\n'
+    )  # of [estimate], the last section
+    return study
+
+
 @pytest.mark.slow
 def test_sequential_audits_look_at_each_block_before_they_settle(tmp_path: Path, scheduler: str) -> None:
-    """The claim is true: e^0.08 bounds the ratio of the laws; by the mean of a block they look far apart."""
-    study = write_study(
-        tmp_path, CROWD, pairs="given = [{ d = [0.0], d_prime = [0.08] }]", databases=[], rows=[], loss="learned"
-    )
-    plain = study.read_text()
-    command = ("audit", study, "--claim", "dp(epsilon=0.08)", "--sequential", "--batch", 500, "--budget", 1000)
-    study.write_text(plain + 'parameters = { classifier = "own:Keeper" }\n')
-    error = call(*command, "--store", tmp_path / "s.zarr", "--cluster", scheduler, code=1).stderr
+    """The claim is true; by the mean of a block the laws look far apart."""
+    command = ("--claim", "dp(epsilon=0.08)", "--sequential", "--batch", 500, "--budget", 1000, "--cluster", scheduler)
+    error = call("audit", study_of(tmp_path, "own:Keeper"), *command, "--store", tmp_path / "s.zarr", code=1).stderr
     assert "own:Keeper judges an output differently in another batch (10 outputs together" in error
-    study.write_text(plain + f'parameters = {{ classifier = "{LDA}" }}\n')
-    said = call(*command, "--store", tmp_path / "honest.zarr", "--cluster", scheduler).stdout
+    said = call("audit", study_of(tmp_path, LDA), *command, "--store", tmp_path / "honest.zarr").stdout
     assert f"also rest on {LDA} judging each output by itself" in said
     assert "on every block before its bet was settled" in said
 
@@ -106,25 +110,12 @@ def test_sequential_audits_look_at_each_block_before_they_settle(tmp_path: Path,
 @pytest.mark.slow
 def test_what_only_a_chunk_shows_fails_the_run(tmp_path: Path, scheduler: str) -> None:
     """δ(0) is 1 − e^(−0.04) = 0.04 here, and by the mean of a chunk it looks like 1."""
-    study = write_study(
-        tmp_path,
-        CROWD,
-        pairs="given = [{ d = [0.0], d_prime = [0.08] }]",
-        databases=[],
-        rows=[],
-        loss="learned",
-        train=5000,
-        test=10_000,
-        chunk=5000,
-        epsilons=[0.0, 1.0],
-        etas=[],
-    )
-    honest = study.read_text() + f'parameters = {{ classifier = "{LDA}" }}\n'
-    study.write_text(study.read_text() + 'parameters = { classifier = "own:LateCrowd" }\n')
+    sizes: dict[str, Any] = {"train": 5000, "test": 10_000, "chunk": 5000, "epsilons": [0.0, 1.0], "etas": []}
+    study = study_of(tmp_path, "own:LateCrowd", **sizes)
     error = call("run", study, "--store", tmp_path / "s.zarr", "--cluster", scheduler, code=1).stderr
     assert "own:LateCrowd judges an output differently in another batch (5,000 outputs together" in error
     assert not json.loads(show(tmp_path / "s.zarr"))["cells"], "nothing is certified"
-    study.write_text(honest)
+    study = study_of(tmp_path, LDA, **sizes)
     said = call("run", study, "--store", tmp_path / "honest.zarr", "--cluster", scheduler).stdout
     assert f"also rest on {LDA} judging each output by itself" in said
     assert f"also rest on {LDA}" in call("verify", tmp_path / "honest.zarr", "--claim", "dp(epsilon=1)").stdout

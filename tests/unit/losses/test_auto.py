@@ -368,28 +368,6 @@ def test_a_side_without_outputs_is_told_at_once(shape: tuple[int, ...]) -> None:
     assert counts == [[0] * 8 + [50], [50] + [0] * 8]
 
 
-@pytest.mark.slow
-def test_values_that_come_again_among_others() -> None:
-    """Three tenths lie on five whole numbers, of which two are common to both laws, the rest has a density."""
-
-    def drawn(rng: np.random.Generator, size: int, first: int, mean: float) -> Floats:
-        return np.where(rng.random(size) < 0.3, rng.integers(first, first + 5, size), rng.normal(mean, 3.0, size))
-
-    for size, least in ((500, 0.0), (1000, 0.15), (20_000, 0.17)):
-        kept: dict[str, list[float]] = {"auto": [], "knn": []}
-        for seed in range(9):
-            rng = np.random.default_rng([seed, size])
-            sides = Side(drawn(rng, size, 0, 0.0), size), Side(drawn(rng, size, 3, 0.5), size)
-            fresh = drawn(rng, 100_000, 0, 0.0), drawn(rng, 100_000, 3, 0.5)
-            for loss, found in kept.items():
-                counter = make_loss(loss, {}).fit(*sides).counter(np.array([-2.0, 2.0]))
-                p, q = (counter.count(outputs)[4] / outputs.size for outputs in fresh)
-                found.append(p - math.exp(2.0) * q)
-        auto, knn = (float(np.median(kept[loss])) for loss in ("auto", "knn"))
-        print(size, auto, knn)
-        assert auto >= max(least, knn - 0.5 / math.sqrt(size))
-
-
 STEPS = """
 import numpy as np
 

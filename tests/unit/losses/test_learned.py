@@ -233,17 +233,10 @@ def test_a_resumed_run_does_not_learn_again(client, tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_class_in_the_studys_folder(scheduler, tmp_path: Path):
-    settings = {
-        "call": "laplace",
-        "parameters": {"scale": 1.0},
-        "databases": [[0.0]],
-        "pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]",
-        "loss": "learned",
-    }
-    path, store = write_study(tmp_path, MODULE, **settings), tmp_path / "s.zarr"
-    text = path.read_text()
+    pairs, store = "given = [ { d = [0.0], d_prime = [1.0] } ]", tmp_path / "s.zarr"
+    path = write_study(tmp_path, MODULE, call="laplace", parameters={"scale": 1.0}, pairs=pairs, loss="learned")
     options = f'parameters = {{ classifier = "own:Watched", options = {{ log = "{tmp_path / "log"}" }} }}'
-    path.write_text(text + options + "\n")  # of [estimate], the last section
+    path.write_text(path.read_text() + options + "\n")  # of [estimate], the last section
     call("run", path, "--store", store, "--cluster", scheduler)
     assert json.loads(show(store))["complete"]
     (tmp_path / "own.py").write_text(MODULE + "\n")

@@ -12,7 +12,7 @@ from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.counts import count_losses
 from hpcdp.losses.frequency.distinct import learn_distinct
 from hpcdp.losses.knn._ball_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN, rank_boxes, rank_points
-from hpcdp.losses.knn._strata import Strata, few_valued
+from hpcdp.losses.knn._strata import Strata
 from hpcdp.losses.knn._tree import BallVotes, TreeSearch
 from hpcdp.losses.knn.knn import Knn, KnnParameters
 from hpcdp.losses.knn.parameters import choose_k
@@ -310,24 +310,6 @@ def test_thin_strata_are_no_strata():
     a, b = (np.column_stack([rng.integers(0, 2, (500, 8)), rng.normal(size=500)]) for _ in range(2))
     model = fit(a, b)
     assert isinstance(model.source, BallVotes)
-
-
-def test_which_columns_have_few_values():
-    rng = np.random.default_rng(7)
-    size = 1 << 16
-    columns = {
-        "bits": (rng.random(size) < 0.3, True),
-        "index": (rng.integers(0, 50, size), True),
-        "constant": (np.full(size, 3.5), True),
-        "lattice": (rng.geometric(0.2, size) - rng.geometric(0.2, size), True),
-        "hundredths": (np.round(rng.laplace(size=size), 2), False),
-        "continuous": (rng.laplace(size=size), False),
-        "clamped": (np.clip(rng.laplace(size=size), -1, 1), False),
-        "mostly zero": (np.where(rng.random(size) < 0.8, 0.0, rng.laplace(size=size)), False),
-    }
-    rows = np.column_stack([column for column, _ in columns.values()])
-    for k in (5, choose_k("sqrt", size)):
-        assert few_valued(rows, k).tolist() == [few for _, few in columns.values()]
 
 
 @pytest.mark.slow

@@ -210,35 +210,6 @@ def test_variates_are_what_their_words_say() -> None:
         assert y == pytest.approx(other, rel=1e-15, abs=1e-30)
 
 
-def smallest_word(threshold: float, bits: int) -> int:
-    """How many words of so many bits, the smallest ones, give an exponential above a threshold: by bisection over the kernel."""
-    low, high = 0, 1 << 63 if bits == 64 else (1 << 63) - 1
-    kind = kernels.EXPONENTIAL if bits == 64 else kernels.LAPLACE
-    while low < high:
-        middle = (low + high) // 2
-        if of_words(kind, np.array([middle], np.uint64), np.empty(0, np.uint64))[0] > threshold:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@pytest.mark.parametrize("probability", [1e-3, 1e-6, 1e-9, 1e-12, 1e-15])
-def test_tails_are_right(probability: float) -> None:
-    """The probability of a tail is a number of words, which is counted exactly: no draw is needed."""
-    at = -math.log(probability)
-    grain = 1 / (probability * 2.0**63)  # relative: one word
-    assert smallest_word(at, 64) / 2.0**64 == pytest.approx(probability, rel=1e-12 + grain)
-    assert smallest_word(at, 63) / 2.0**63 == pytest.approx(probability, rel=1e-12 + grain)
-    z = float(stats.norm.isf(probability))
-    # a normal variate is the radius times the cosine, or for the other half of the quarters the sine, of an angle below π/4
-    angles, weights = np.polynomial.legendre.leggauss(60)
-    shares = [np.abs(np.cos(angles * math.pi / 4)), np.abs(np.sin(angles * math.pi / 4))]
-    limits = np.minimum(0.5 * (z / np.concatenate(shares)) ** 2, 44.0)
-    beyond = [smallest_word(limit, 64) / 2.0**64 if limit < 44 else 0.0 for limit in limits.tolist()]
-    assert np.tile(weights / 2, 2) @ beyond / 4 == pytest.approx(probability, rel=1e-6 + 10 * grain)
-
-
 def test_streams_of_other_seeds_are_others() -> None:
     parent = Stream(np.random.SeedSequence(3, spawn_key=(1, 2)))
     children = parent.spawn(3)

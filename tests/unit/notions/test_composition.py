@@ -49,17 +49,6 @@ def test_other_levels_are_on_the_safe_side(curve, grid):
         np.testing.assert_array_equal(getattr(same, name), getattr(known, name))
 
 
-@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
-@pytest.mark.parametrize("grid", [GRID, GRID + 0.3], ids=["from 0", "from 0.3"])
-def test_between_two_levels_bounds_are_near(curve, grid):
-    known = Spectrum.exact(curve, grid)
-    # between two levels the bounds are no further apart than the truth changes
-    inside = FINE[(grid[0] < FINE) & (grid[-1] > FINE)]
-    right = np.searchsorted(grid, inside)
-    assert (known.at(inside).upper <= curve.spectrum(grid)[right - 1] + ROUNDING).all()
-    assert (known.at(inside).lower >= curve.spectrum(grid)[right] - ROUNDING).all()
-
-
 def test_a_level_far_below_or_above_is_no_overflow():
     known = spectrum([500.0], [0.5], [0.4], [0.6]).at([0.0, 500.0, 1e6])
     np.testing.assert_array_equal(known.upper, [1.0, 0.6, 0.6])
@@ -167,10 +156,7 @@ def test_of_a_result():
 
 REFERENCE = {
     (0.1, 100): (10, 5.850, 5.282),
-    (0.1, 300): (30, 11.466, 9.763),
-    (0.5, 100): (50, 56.429, 34.646),
     (0.5, 300): (150, 138.865, 73.516),
-    (1.0, 100): (100, 219.813, 84.773),
     (1.0, 300): (300, 598.597, 193.477),
 }
 

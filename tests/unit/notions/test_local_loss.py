@@ -7,12 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from hpcdp.losses.frequency.frequency import Frequency
 from hpcdp.losses.kde.kde import Kde
 from hpcdp.losses.local import UNIT, counter_inside, find_peak, in_region, is_discrete, weigh
 from hpcdp.losses.protocol import Side
-from hpcdp.notions.pure import LossAt, pure_lower
-from hpcdp.notions.region import choose_regions
+from hpcdp.notions.pure import LossAt
 
 
 def sides(*outputs):
@@ -118,33 +116,6 @@ def test_is_discrete_and_in_region():
         False,
         False,
     ]
-
-
-@pytest.mark.parametrize("discrete", [True, False])
-def test_the_choice_of_a_region_covers_and_tells(discrete):
-    # 60 runs: more than 9 above the truth would have a probability of 0.001 at the level
-    rng, n, tests, level, above, limits = np.random.default_rng(12), 4000, 8000, 0.05, 0, []
-    pmf, other = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.2, 0.3, 0.3, 0.2])
-
-    def draw(first, size):
-        return (
-            rng.choice(4, size, p=pmf if first else other)
-            if discrete
-            else rng.laplace(0.0 if first else 1.0, 1.3, size)
-        )
-
-    truth = math.log(2.0) if discrete else 1 / 1.3
-    loss = Frequency() if discrete else Kde()
-    for _ in range(60):
-        p, q = sides(draw(True, n), draw(False, n))
-        model = loss.fit(p, q)
-        region = max(choose_regions(model, p, q, None, tests, level), key=lambda r: r.promised)
-        counter = model.counter(np.array([region.threshold]))
-        x = [region.count(counter, draw(side, tests), None) for side in (True, False)][:: 1 - 2 * region.direction]
-        limits.append(float(pure_lower(x[0], tests, x[1], tests, level)))
-        above += limits[-1] > truth
-    assert above <= 9
-    assert np.mean(limits) > 0.8 * truth
 
 
 def test_a_counter_of_what_lies_in_c_is_the_whole_one_there():

@@ -14,7 +14,7 @@ from results import changed, measured, unmeasured
 from scipy.stats import binom
 from simulated import simulate
 
-from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift
+from hpcdp.analytic import Discrete, LaplaceShift
 from hpcdp.cli.arguments import make_parser
 from hpcdp.errors import StudyError
 from hpcdp.notions.implied import implied_lower
@@ -126,26 +126,6 @@ def test_extremes():
 # counts
 
 
-@pytest.mark.parametrize(
-    ("curve", "last", "goals"),
-    [
-        (GaussianShift(1.0), 4.0, {1.0: (0.46, 0.5), 2.0: (0.92, 1.0), 4.0: (1.60, 2.0)}),
-        (LaplaceShift(1.0), 1.0, {1.0: (0.355, 0.36788), 2.0: (0.60, 0.61912)}),
-    ],
-)
-def test_what_a_million_samples_certify(curve, last, goals):
-    epsilons = np.linspace(0.0, last, 81)
-    cells = simulate(curve, epsilons, 10**6, np.random.default_rng(1204))
-    pieces = make_pieces(epsilons, cells.lower)
-    for order, (goal, truth) in goals.items():
-        found = renyi_lower(pieces, order).max()
-        print(f"order {order:g}: {found:.4f} of {truth}")
-        assert goal <= found <= truth
-    rho = zcdp_lower(pieces)
-    print(f"rho: {rho.lower:.4f} at order {rho.order:g}")
-    assert rho.lower <= max(curve.renyi(order) / order for order in (1.0, rho.order))
-
-
 def coverage(curve, runs, bounds=lambda cells: cells.lower):
     """How many of the runs have any order, or ρ, above its truth."""
     missed, epsilons, rng = 0, np.linspace(0.0, 1.2, 4), np.random.default_rng(1205)
@@ -197,21 +177,6 @@ def found_fixture():
         "laplace", {"epsilon": 1.0}, [([0.0], [0.5]), ([0.0], [1.0])], seed=1207,
         train=20_000, test=20_000, chunk=20_000, epsilons=[0.0, 0.2, 0.4, 0.6],
     )  # fmt: skip
-
-
-def test_json_has_the_key_alone(found):
-    levels, rho = found.renyi([2.0, 1.0]), found.zcdp()
-    shown = json.loads(renyi_view(found, levels, rho).render("json"))
-    assert list(shown) == ["name", "complete", "confidence", "renyi", "zcdp", "warnings"]
-    keys = ["order", "direction", "pair", "estimate", "lower", "bound", "family", "variational"]
-    assert [list(entry) for entry in shown["renyi"]] == [keys] * 2
-    assert all(entry["variational"] is None for entry in shown["renyi"])  # a study without estimate.renyi
-    assert 0.0 < shown["zcdp"]["lower"] < 0.36788
-    for entry, truth in zip(shown["renyi"], (0.61912, 0.36788), strict=True):
-        assert entry["pair"] == 1
-        assert 0.6 * truth < entry["lower"] <= entry["estimate"] < 1.1 * truth
-    assert "zcdp" not in json.loads(renyi_view(found, levels, None).render("json"))
-    assert "renyi" not in json.loads(renyi_view(found, [], rho).render("json"))
 
 
 def test_table_and_csv(found):
