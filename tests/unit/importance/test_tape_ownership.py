@@ -80,10 +80,6 @@ def check_weights(function: Callable[..., Any], found: Ownership, law: Any, vect
 NORMAL = stats.norm()
 
 
-def flat_rows(_: Any, size: int, rng: Any) -> Any:
-    return rng.normal(size=size * 3).reshape(size, 3) @ np.array([2.0, 1.0, 2.0]) / 3.0
-
-
 def flat_columns(_: Any, size: int, rng: Any) -> Any:
     return np.array([2.0, 1.0, 2.0]) @ rng.normal(size=size * 3).reshape(3, size) / 3.0
 
@@ -107,7 +103,10 @@ BY_ROWS: dict[str, tuple[Callable[..., Any], Any]] = {
     "column": (lambda _, size, rng: rng.normal(size=size), NORMAL),
     "rows first": (lambda _, size, rng: rng.normal(size=(size, 4)).sum(axis=1) / 2.0, NORMAL),
     "rows last": (lambda _, size, rng: rng.normal(size=(4, size)).sum(axis=0) / 2.0, NORMAL),
-    "flat rows": (flat_rows, NORMAL),
+    "flat rows": (
+        lambda _, size, rng: rng.normal(size=size * 3).reshape(size, 3) @ np.array([2.0, 1.0, 2.0]) / 3.0,
+        NORMAL,
+    ),
     "filled": (filled, NORMAL),
     "noise without a proposal beside it": (
         lambda _, size, rng: rng.normal(size=size) + 1e-9 * rng.hypergeometric(5, 5, 5, size),
@@ -169,10 +168,6 @@ def redraws_all(_: Any, size: int, rng: Any) -> Any:
     return x
 
 
-def in_blocks(_: Any, size: int, rng: Any) -> Any:
-    return np.concatenate([rng.normal(size=min(1_000, size - start)) for start in range(0, size, 1_000)])
-
-
 def other_size(_: Any, size: int, rng: Any) -> Any:
     if size not in (1, MANY):
         raise ValueError("only 1 or a chunk")
@@ -199,7 +194,10 @@ ONE_BY_ONE: dict[str, tuple[Callable[..., Any], Any]] = {
     "a loop inside": (lambda _, size, rng: [rng.normal() for _ in range(size)], NORMAL),
     "redraws": (redraws, TRUNCATED),
     "redraws all": (redraws_all, TRUNCATED),
-    "in blocks": (in_blocks, NORMAL),
+    "in blocks": (
+        lambda _, size, rng: np.concatenate([rng.normal(size=min(1_000, size - at)) for at in range(0, size, 1_000)]),
+        NORMAL,
+    ),
     "permuted rows": (lambda _, size, rng: rng.normal(size=size)[rng.permutation(size)], NORMAL),
     "other sizes fail": (other_size, NORMAL),
     "the next output's above 6 only": (lambda _, size, rng: rolled(_, size, rng).clip(6.0), None),
@@ -215,6 +213,13 @@ def test_what_is_no_function_of_its_row_is_drawn_one_by_one(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, (_, law) in ONE_BY_ONE.items() if law])
 def test_what_is_drawn_one_by_one_is_weighed_right(name: str) -> None:
     check_weights(ONE_BY_ONE[name][0], Ownership(False, looked=FEW), ONE_BY_ONE[name][1])
+
+
+def test_an_array_that_is_filled_again_is_copied() -> None:
+    outputs, tape = draw_tape(
+        sampler(reuses_its_array), NOTHING, LAW, "test", 3, 50, None, proposal=Proposal.plain(), by_rows=False
+    )
+    assert np.array_equal(outputs, tape.entries()[0].values)
 
 
 def keeping(function: Callable[[list[Any], Any, int], Any]) -> Callable[..., Any]:
@@ -396,7 +401,7 @@ def test_outputs_that_never_move_are_drawn_as_those_of_another_database() -> Non
     rows = Ownership(True, "rows", MANY)
     assert find_rows([moving, still], MANY, FEW) == find_rows([still, moving], MANY, FEW) == rows
     assert find_rows([columns, still], MANY, FEW) == Ownership(True, "columns", MANY)
-    for trials in ([still], [still, trial_of(rolled)], [columns, trial_of(flat_rows)]):
+    for trials in ([still], [still, trial_of(rolled)], [columns, trial_of(BY_ROWS["flat rows"][0])]):
         assert find_rows(trials, MANY, FEW) == Ownership(False, looked=FEW)
 
 

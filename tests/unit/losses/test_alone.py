@@ -186,6 +186,12 @@ def test_counts_of_a_loss_that_has_no_score() -> None:
         refuse_batch_dependent(Given(lambda x: 2 * sign_of_mean(x) if x.size > 1000 else x), outputs, "mine")
 
 
+def test_counts_of_a_loss_whose_scores_are_sound() -> None:
+    outputs = np.random.default_rng(8).normal(0.1, size=4000)
+    with pytest.raises(MechanismError, match="mine judges"):
+        refuse_batch_dependent(Given(sign_of_mean, lambda x: 1.0 * x, (0.0,)), outputs, "mine")
+
+
 @pytest.mark.usefixtures("classes")
 def test_pools() -> None:
     rng = np.random.default_rng(5)

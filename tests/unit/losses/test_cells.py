@@ -83,6 +83,22 @@ def test_no_output_is_refused():
         LineCells.of(np.empty(0), np.empty(0))
 
 
+@pytest.mark.parametrize("name", ["normal", "cauchy", "far modes"])
+def test_widths_change_slowly_and_tails_go_far(name):
+    rng = np.random.default_rng(2)
+    p, q = draws(name, rng, 200_000)
+    cells = LineCells.of(p, q)
+    widths = np.diff(cells.starts[1:])
+    ratio = widths[1:] / widths[:-1]
+    assert np.maximum(ratio, 1 / ratio).max() <= 1.005 + 1e-6
+    pool = np.sort(np.concatenate([p, q]))
+    far = 1e6 * (pool[-1] - pool[0])
+    assert cells.starts[1] == pytest.approx(pool[0] - far)
+    assert cells.starts[-1] == pytest.approx(pool[-1] + far)
+    assert cells.tally(pool).max() <= 2 * pool.size / 2**13
+    assert cells.size > 10_000
+
+
 def test_atoms_are_one_value_and_their_neighbours_are_not():
     rng = np.random.default_rng(3)
     p, q = draws("clamped", rng, 50_000)

@@ -1,16 +1,19 @@
-"""What must not change a count: the unit and the place of outputs, within rounding, and of learned losses 2 standard errors.
+"""What must not change a count, or a record that grows: unit and place of outputs, of learned losses within 2 standard errors.
 
 Of units that no rounding disturbs: test_votes. `literal-knn`, which draws for each η anew, is in test_literal.
 """
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import numpy as np
 import pytest
 from brute import nearest
+from commands import contents
 from learning import LDA, learned
+from studies import make_study, run
 
 from hpcdp.losses.counts import below, count_losses, eta_thresholds, merge_thresholds
 from hpcdp.losses.knn.knn import Knn
@@ -136,3 +139,34 @@ def test_a_foreign_classifier_gets_the_columns_as_they_are():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says that it does not converge
         assert compare_learned("sklearn.linear_model:LogisticRegression", 2) > 20
+
+
+# A study that grows
+
+BASE = {"epsilons": EPSILONS, "etas": ETAS, "train": 5000, "test": 10_000, "chunk": 3000}
+MORE = BASE | {"epsilons": [*EPSILONS, 0.65], "etas": [*ETAS, 2.5], "test": 31_000}
+DATABASES = [[0.1, 0.8, 0.8, 0.4], [0.3, 0.9]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", ["train", "none"])
+def test_what_grows_changes_no_record(keep, client, tmp_path):
+    """Where all samples are kept: test_resume. What was there and what was added make what the grown study gives alone."""
+    first, grown = (
+        make_study(
+            "bounded_sum",
+            {"lower": 0.0, "upper": 1.0, "epsilon": 1.2},
+            {"databases": databases},
+            seed=8,
+            keep=keep,
+            **size,
+        )
+        for databases, size in ((DATABASES, BASE), ([*DATABASES, [0.7, 0.2, 0.5]], MORE))
+    )
+    run(first, tmp_path / "store", client)
+    before = contents(tmp_path / "store")
+    result = run(grown, tmp_path / "store", client)
+    after = contents(tmp_path / "store")
+    assert len(after) > len(before)
+    assert {path: after.get(path) for path in before} == before
+    assert json.loads(result.to_json()) == json.loads(run(grown, tmp_path / "alone", client).to_json())

@@ -305,6 +305,14 @@ def test_sides_in_turn_negate_the_loss_and_equal_sides_have_none(shape):
 # Outputs that have no density
 
 
+def test_the_order_of_outputs_and_the_axis_of_one_column_change_no_bit():
+    rng = np.random.default_rng(3)
+    p, q, x = rng.laplace(size=3000), rng.laplace(1.0, size=3000), rng.laplace(size=1000)
+    wanted = learn(p, q).score(x)
+    np.testing.assert_array_equal(learn(np.sort(p), q[::-1]).score(x), wanted)
+    np.testing.assert_array_equal(learn(p[:, None], q[:, None]).score(x[:, None]), wanted)
+
+
 LONE = {
     "equal, one value": ([4.0] * 50, [4.0] * 50, {4.0: 0, 5.0: 0}),
     "equal, one value, other sizes": ([4.0] * 50, [4.0] * 90, {4.0: 0, 5.0: 0}),

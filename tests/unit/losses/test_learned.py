@@ -25,7 +25,7 @@ import pytest
 import sklearn.pipeline
 from commands import call, show, write_study
 from journals import records
-from learning import LDA, SVC, agree, both, laplace, learned, mixture, sides, vector
+from learning import LDA, SVC, agree, both, laplace, learned, mixture, sides, thirds, vector
 from numpy.lib.npyio import NpzFile
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils import all_estimators
@@ -37,6 +37,7 @@ from hpcdp.analytic import GaussianShift, LaplaceShift
 from hpcdp.analytic.laplace import LaplaceVector
 from hpcdp.errors import DamagedError, MechanismError, StudyError
 from hpcdp.losses import make_loss, refuse_unusable, validate_parameters
+from hpcdp.losses.learned._columns import Columns
 from hpcdp.losses.learned._pickled import pack, unpack
 from hpcdp.losses.learned.parameters import READY
 from hpcdp.losses.protocol import Side
@@ -46,6 +47,13 @@ REALS = Schema("float", None)
 SPREAD = LaplaceVector(np.full(50, 1 / 50))
 
 # Accuracy
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("classifier", ["mlp", "gradient-boosting"])
+@pytest.mark.parametrize("draw, exact", [(laplace, both(LaplaceShift(1.0))), (mixture, thirds)])
+def test_few_columns(classifier, draw, exact):
+    agree(learned(classifier).fit(*sides(draw, 1 << 15)), draw, exact, 1 << 17, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +175,30 @@ def test_the_seed_decides():
 
 
 # Studies
+
+
+def test_columns():
+    rng = np.random.default_rng(7)
+    rows = np.column_stack(
+        [
+            rng.standard_cauchy(4000),
+            rng.integers(0, 3, 4000),
+            np.full(4000, 7.0),
+            np.where(rng.random(4000) < 0.5, 0.0, rng.normal(size=4000)),
+        ]
+    )
+    columns = Columns.learn(rows[:2000], rows[2000:], 3)
+    assert columns.scaled.tolist() == [0, 3], "few values and a constant have no scale"
+    assert columns.held.tolist() == [1, 1, 3]
+    assert columns.value[2] == 0.0, "a value that many outputs hold, among numbers"
+    assert columns.stepped.tolist() == [0, 0, 0, 3, 3, 3]
+    found = columns.features(rows)
+    assert found.shape == (4000, columns.size) == (4000, 2 + 3 + 6)
+    assert np.abs(found).max() < 30, "heavy tails are small"
+    order = np.argsort(rows[:, 0])
+    assert (np.diff(found[order, 0]) >= 0).all(), "but keep their order"
+    assert found[:, 5:8].mean(axis=0) == pytest.approx([0.75, 0.5, 0.25], abs=0.002)
+    assert columns.features(rows, np.float32).dtype == np.float32
 
 
 MODULE = '''

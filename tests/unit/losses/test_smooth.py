@@ -14,6 +14,7 @@ from hpcdp.losses.counts import count_losses, merge_thresholds
 from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.protocol import Side
 from hpcdp.losses.smooth._spline import fit_log_ratio
+from hpcdp.losses.smooth._vectors import Predictor
 from hpcdp.losses.smooth.smooth import Smooth, SmoothParameters
 from hpcdp.mechanisms.outputs import Schema
 
@@ -171,6 +172,23 @@ def test_degree_2_is_chosen_where_scales_differ():
     wanted = 2 * np.log(1.3) - 0.5 * (x**2).sum(axis=1) * (1 - 1.3**-2)
     assert np.abs(model.score(x) - wanted)[np.abs(wanted) < 3].max() <= 0.15
     assert np.abs(model.coordinate(x) - wanted)[np.abs(wanted) < 3].max() <= 0.15
+
+
+def test_the_predictor_and_its_numpy_twin():
+    rng = np.random.default_rng(23)
+    rows = rng.standard_cauchy(size=(2000, 3))
+    rows[0] = [1e308, -1e308, 0.0]
+    for products in (np.triu(rng.normal(size=(3, 3))), np.empty((0, 0))):
+        found = Predictor(rng.normal(size=3), rng.uniform(0.5, 2, 3), 0.7, rng.normal(size=3), products)
+        z = (rows - found.centre) / found.scale
+        far = 6 + np.log1p(np.clip(np.abs(z), 6, 1e300) - 6)
+        z = np.where(np.abs(z) > 6, np.sign(z) * far, z)
+        wanted = 0.7 + z @ found.linear
+        if products.size:
+            wanted += np.einsum("ij,jk,ik->i", z, products, z)
+        np.testing.assert_allclose(found.coordinate(rows), wanted, rtol=1e-10, atol=1e-10)
+        np.testing.assert_array_equal(found.coordinate(rows[5:9]), found.coordinate(rows)[5:9])
+        np.testing.assert_array_equal(Predictor.restore(found.state()).coordinate(rows), found.coordinate(rows))
 
 
 def test_few_vectors_are_calibrated_out_of_fold():

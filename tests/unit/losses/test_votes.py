@@ -12,7 +12,7 @@ from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.counts import count_losses
 from hpcdp.losses.frequency.distinct import learn_distinct
 from hpcdp.losses.knn._ball_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN, rank_boxes, rank_points
-from hpcdp.losses.knn._strata import Strata
+from hpcdp.losses.knn._strata import Strata, few_valued
 from hpcdp.losses.knn._tree import BallVotes, TreeSearch
 from hpcdp.losses.knn.knn import Knn, KnnParameters
 from hpcdp.losses.knn.parameters import choose_k
@@ -312,6 +312,24 @@ def test_thin_strata_are_no_strata():
     assert isinstance(model.source, BallVotes)
 
 
+def test_which_columns_have_few_values():
+    rng = np.random.default_rng(7)
+    size = 1 << 16
+    columns = {
+        "bits": (rng.random(size) < 0.3, True),
+        "index": (rng.integers(0, 50, size), True),
+        "constant": (np.full(size, 3.5), True),
+        "lattice": (rng.geometric(0.2, size) - rng.geometric(0.2, size), True),
+        "hundredths": (np.round(rng.laplace(size=size), 2), False),
+        "continuous": (rng.laplace(size=size), False),
+        "clamped": (np.clip(rng.laplace(size=size), -1, 1), False),
+        "mostly zero": (np.where(rng.random(size) < 0.8, 0.0, rng.laplace(size=size)), False),
+    }
+    rows = np.column_stack([column for column, _ in columns.values()])
+    for k in (5, choose_k("sqrt", size)):
+        assert few_valued(rows, k).tolist() == [few for _, few in columns.values()]
+
+
 @pytest.mark.slow
 def test_common_rows_of_few_valued_columns_have_their_frequencies():
     rng = np.random.default_rng(8)
@@ -325,6 +343,13 @@ def test_common_rows_of_few_valued_columns_have_their_frequencies():
             assert model.score(row[None]) == log_ratios(np.array([c0]), np.array([c1]), size, size)
     wanted = votes(a, b, both[:100], choose_k("sqrt", 2 * size), common=20)
     np.testing.assert_array_equal(model.score(both[:100]), scores_of(wanted, size, size))
+
+
+def test_one_column_is_a_scalar():
+    rng = np.random.default_rng(9)
+    a, b = rng.normal(size=(2, 300))
+    flat, column = fit(a, b), fit(a[:, None], b[:, None])
+    np.testing.assert_array_equal(flat.score(a), column.score(a[:, None]))
 
 
 def test_one_hamming_column_pools_the_rare_values():

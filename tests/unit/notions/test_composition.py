@@ -130,6 +130,15 @@ def test_sequential_is_the_least_sum_over_the_levels():
     np.testing.assert_array_equal(sequential(one).delta, one.delta)
 
 
+@pytest.mark.slow
+def test_irregular_grids_stay_manageable():
+    rng = np.random.default_rng(3)
+    parts = [Spectrum.exact(GaussianShift(0.4), np.sort(rng.uniform(0.0, 2.0, 30))) for _ in range(4)]
+    whole = sequential(*parts, epsilon=GRID)
+    assert (whole.upper >= GaussianShift(0.8).spectrum(GRID)).all()
+    assert (whole.upper < 1.0).any()
+
+
 def test_post_processing_keeps_upper_limits_only():
     known = Spectrum.exact(LaplaceShift(1.0), GRID)
     found = post_process(known)

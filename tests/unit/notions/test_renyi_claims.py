@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from results import changed, measured
+from scipy.optimize import brentq
 from simulated import simulate
 
 from hpcdp.analytic import ApproximateDP, Discrete, GaussianShift, LaplaceShift, Subsampled
@@ -69,6 +70,19 @@ def test_the_curve_is_the_sharpest(order, p):
     # the corner of its trade-off curve, (q, 1 − p) of the reversed pair, lies on the boundary
     assert bound.tradeoff(q) == pytest.approx(1.0 - p, abs=2e-3 * p)
     assert bound.tradeoff(q) <= 1.0 - p
+
+
+def test_of_all_orders_at_once():
+    levels = LEVELS[LEVELS <= 6.0]
+    above = np.geomspace(1e-3, 1e3, 20_000)[:, None]
+    with np.errstate(over="ignore"):
+        orders = 1.0 + above
+        canonne = np.exp(above * (0.5 * orders - levels) - np.log(orders) + above * np.log1p(-1.0 / orders)).min(axis=0)
+    found = zcdp_tradeoff(0.5).delta(levels)
+    assert (found <= np.minimum(1.0, canonne) * 1.005).all()
+    # at ε = 0 order 1 binds: two Bernoulli laws of logits x and −x, whose KL is x·tanh(x/2)
+    x = brentq(lambda x: x * math.tanh(0.5 * x) - 0.5, 0.0, 50.0, xtol=1e-14)
+    assert found[0] == pytest.approx(math.tanh(0.5 * x), rel=1e-9)
 
 
 @pytest.mark.parametrize("rho", [8.5, 9.0, 50.0, 400.0])
