@@ -55,7 +55,7 @@ def test_dpl_of_reals_is_the_largest_of_the_kernel_sums():
 
     f = [np.maximum(density(grid, v, s * 4000**-0.2), floor) for v, s in zip((x, y), spread, strict=True)]
     exact = np.abs(np.log(f[0]) - np.log(f[1])).max()
-    assert abs(abs(found.loss) - exact) < 0.01  # the nodes' interpolation, see tests/unit/losses/test_kde_density.py
+    assert abs(abs(found.loss) - exact) < 0.01  # the nodes' interpolation, see test_kde
     assert low <= found.at <= high
     (h,) = found.bandwidths
     assert h == pytest.approx(min(spread) * 9000 ** (-1 / 3 - 0.06), rel=1e-12)
