@@ -24,18 +24,8 @@ from hpcdp.store.layout import Layout
 
 ROOT = Path(__file__).parents[2]
 USER = "nobody"
-KEPT_NOWHERE = {"keep": "none"}
-SOME = [
-    "frequency",
-    "mixed",
-    "called-pairs",
-    "distributional",
-    "learned",
-    "literal",
-    "target-epsilon",
-    "reuse",
-    "tape-rows",
-]
+
+SOME = ("frequency", "mixed", "called-pairs", "distributional", "learned", "literal", "target-epsilon", "tape-rows")
 
 
 @pytest.fixture(scope="module", name="hidden")
@@ -91,7 +81,7 @@ def golden(name: str, folder: Path, **estimate: Any) -> Study:
     given = STUDIES[name]
     head = {"name": name, "seed": 1, **given["study"]}
     return Study.from_dict(
-        {**given, "study": head, "estimate": {**given["estimate"], **KEPT_NOWHERE, **estimate}}, folder
+        {**given, "study": head, "estimate": {**given["estimate"], "keep": "none", **estimate}}, folder
     )
 
 

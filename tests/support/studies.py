@@ -43,14 +43,13 @@ TAPED: dict[str, Any] = {
 """A random tape of a mechanism of the study's own, as `write_study` takes it."""
 
 
-def make_study(
-    call, parameters, pairs, *, seed, folder=None, loss="knn", loss_parameters=None, stream="numpy", **estimate
-):
-    """A study from its few telling values. pairs: [(d, d_prime), …], or the table of relative pairs."""
+def make_study(call, parameters, pairs, *, seed, folder=None, loss="knn", loss_parameters=None, head=None, **estimate):
+    """A study from its few telling values. pairs: [(d, d_prime), …], or the table of relative pairs; head: more of [study]."""
     given = {"given": [{"d": d, "d_prime": e} for d, e in pairs]} if isinstance(pairs, list) else {"relative": pairs}
+    stream = estimate.pop("stream", "numpy")
     return Study.from_dict(
         {
-            "study": {"name": "test", "seed": seed, "stream": stream},
+            "study": {"name": "test", "seed": seed, "stream": stream, **(head or {})},
             "mechanism": {"call": call, "parameters": parameters},
             "pairs": given,
             "estimate": {"loss": loss, "parameters": loss_parameters or {}, **estimate},

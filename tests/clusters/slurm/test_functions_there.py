@@ -1,14 +1,16 @@
-"""Functions that were given as objects go to jobs by value, and what cannot go is refused before any job is asked for."""
+"""Functions that were given as objects, and training of models, in jobs; what cannot go there asks for no job."""
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from commands import kept
+from commands import call, kept
 from given_objects import FRAME, SMALL, locked, study_of
 from throwaway import ThrowawaySlurm
 
@@ -45,6 +47,22 @@ def test_functions_and_frames_in_jobs(tmp_path: Path, clean_slurm: ThrowawaySlur
         hpcdp.run(study, tmp_path / name / "there.zarr", cluster=str(PROFILE))
         hpcdp.run(study, tmp_path / name / "here.zarr")
         assert kept(tmp_path / name / "there.zarr") == kept(tmp_path / name / "here.zarr")
+
+
+@pytest.mark.slow
+def test_models_of_an_audit_are_trained_in_jobs(tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str) -> None:
+    """With the JSON of an audit whose models were trained on this machine."""
+    folder = tmp_path / "digits"
+    given = Path(__file__).parents[3] / "workflows" / "dpsgd_digits"
+    shutil.copytree(given, folder, ignore=shutil.ignore_patterns("runs", "__pycache__"))
+    text, study = (folder / "correct.toml").read_text(), folder / "small.toml"
+    text = re.sub(r"^(train|test) = .*", r"\1 = 30", text, flags=re.M)
+    study.write_text(re.sub(r"^chunk = .*", "chunk = 10", text, flags=re.M))
+    there, here = (
+        call("audit", study, "--store", tmp_path / f"{number}.zarr", "--format", "json", "--cluster", place).stdout
+        for number, place in enumerate((PROFILE, scheduler))
+    )
+    assert there == here
 
 
 def test_what_cannot_be_sent_asks_for_no_job(tmp_path: Path) -> None:

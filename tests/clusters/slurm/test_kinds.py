@@ -1,4 +1,4 @@
-"""[pure], histograms and [at_risk] on SLURM: interrupted and resumed, they give the bytes of undisturbed runs here."""
+"""[pure], histograms, tapes and [at_risk] on SLURM: interrupted and resumed, they give the bytes of undisturbed runs here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from commands import call, contents, hold, release, show, started, wait_until, write_study
 from disturbed import STEERED, set_pause
+from journals import KINDS as RECORDS
 from journals import records
+from studies import TAPED
 from throwaway import ThrowawaySlurm
 
 PROFILE = Path(__file__).parents[3] / "slurm" / "test.toml"
@@ -21,6 +23,12 @@ OWN = (
 
 def between(database, size, rng):
     return 1.0 / (1.0 + 2.0 ** -steered(database, size, rng))  # in (0, 1)
+
+
+def shifted(database, size, rng):  # no notes of the generator's state, nor of how it is steered: a tape looks at each output
+    hold()
+    time.sleep(float(read("pause") or 0))
+    return 0.25 * database.sum() + rng.normal(size=size)
 
 
 def mean(database):
@@ -49,16 +57,18 @@ scale = 0.02
 cover = [0.5, 0.9]
 chunk = 10
 """
-KINDS = ("winner", "all", "histogram", "risk")
+KINDS = ("winner", "all", "histogram", "risk", "tape")
 COMMANDS = {kind: "risk" if kind == "risk" else "run" for kind in KINDS}
+WAITED_FOR = {kind: ("counts",) if kind == "tape" else RECORDS for kind in KINDS}
+"""The records of which a run has one, and more to make, when it is interrupted."""
 
 
 def own_study(folder: Path, kind: str) -> Path:
+    if kind == "tape":
+        return write_study(folder, OWN, **TAPED)
     if kind == "histogram":
         study = write_study(folder, OWN, call="own:between", loss="histogram", epsilons=[0.0, 0.5], **SIZES)
-        study.write_text(
-            study.read_text() + "parameters = { range = [0, 1], lipschitz = 12 }\n"
-        )  # of [estimate], the last
+        study.write_text(f"{study.read_text()}parameters = {{ range = [0, 1], lipschitz = 12 }}\n")  # of [estimate]
         return study
     study = write_study(folder, OWN, call="own:steered", loss="kde", epsilons=[0.0, 0.5], **SIZES)
     pure = f'{study.read_text()}[pure]\nwithin = [[-4.0, 4.0]]\nat = [0.25]\ntest = "{kind}"\n'
@@ -77,8 +87,8 @@ def test_interrupted_and_resumed(tmp_path: Path, clean_slurm: ThrowawaySlurm, sc
     with ExitStack() as stack:
         for folder in folders:
             set_pause(folder, 0.1)  # tasks are the smaller the slower draws are
-        for folder, store in zip(folders, stores, strict=True):
-            hold(folder, store, 1)
+        for folder, store, kind in zip(folders, stores, KINDS, strict=True):
+            hold(folder, store, 1, *WAITED_FOR[kind])
         drivers = [
             stack.enter_context(started(COMMANDS[kind], study, "--store", store, "--cluster", one, folder=folder))
             for kind, study, store, folder in zip(KINDS, studies, stores, folders, strict=True)
@@ -86,8 +96,9 @@ def test_interrupted_and_resumed(tmp_path: Path, clean_slurm: ThrowawaySlurm, sc
         running = dict(zip(stores, drivers, strict=True))
 
         def stopped() -> bool:
-            for store in [store for store in running if records(store)]:
-                running.pop(store).send_signal(signal.SIGTERM)
+            for store, kind in zip(stores, KINDS, strict=True):
+                if store in running and records(store, *WAITED_FOR[kind]):
+                    running.pop(store).send_signal(signal.SIGTERM)
             return not running
 
         wait_until(stopped, "a record of each", 120.0)
@@ -119,6 +130,8 @@ def test_interrupted_and_resumed(tmp_path: Path, clean_slurm: ThrowawaySlurm, sc
         if kind == "risk":
             assert [entry["rank"] < entry["within"]["pairs"] for entry in found] == [True, True]
             assert _samples(store)
+        elif kind == "tape":
+            assert max(row["lower"] for row in found) > 0.0
         else:
             assert found["certified"] > 0.0
             assert len(found["rows"]) == (0 if kind == "winner" else 2)
@@ -126,7 +139,7 @@ def test_interrupted_and_resumed(tmp_path: Path, clean_slurm: ThrowawaySlurm, sc
 
 def _found(store: Path) -> Any:
     body = json.loads(show(store))
-    return body["risk"] if "risk" in body else body["pure"]
+    return next(body[part] for part in ("risk", "pure", "spectrum") if part in body)
 
 
 def _samples(store: Path) -> dict[Path, bytes]:

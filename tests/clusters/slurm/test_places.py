@@ -21,10 +21,8 @@ from throwaway import ThrowawaySlurm
 from hpcdp.store.again import resume_command
 
 ROOT = Path(__file__).parents[3]
-PAUSE, SLOW = (
-    0.05,
-    0.8,
-)  # seconds a chunk; slow, four workers need longer for what is left than a busy machine to interrupt
+PAUSE = 0.05  # seconds a chunk
+SLOW = 0.8  # so that four workers need longer for what is left than a busy machine to interrupt
 SECONDS = 300.0
 
 ALLOCATION = """

@@ -71,7 +71,6 @@ SlurmdTimeout={node_timeout}
 NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs={cpus} RealMemory={memory}
 PartitionName=main Nodes=ALL Default=YES DefaultTime=10 MaxTime=INFINITE PriorityTier=10 State=UP
 PartitionName=scavenge Nodes=ALL DefaultTime=10 MaxTime=INFINITE PriorityTier=1 State=UP
-{extra}
 """
 
 
@@ -98,15 +97,13 @@ def is_installed() -> bool:
 class ThrowawaySlurm:
     """Nodes n1, n2, ... and the partitions main and scavenge, whose jobs are requeued when main needs their nodes.
 
-    extra: lines for the end of slurm.conf. Nodes may have more CPUs and memory than the machine: both are booked,
-    not enforced. Jobs run as the user who started the cluster.
+    Nodes may have more CPUs and memory than the machine: both are booked, not enforced. Jobs run as the user who started the
+    cluster.
     """
 
-    def __init__(self, nodes: int = 4, cpus: int = 8, memory_mb: int = 16000, extra: str = "") -> None:
-        if nodes >= PORT_BLOCK:
-            raise ValueError(f"at most {PORT_BLOCK - 1} nodes, not {nodes}")
+    def __init__(self, nodes: int = 4, cpus: int = 8, memory_mb: int = 16000) -> None:
         self.nodes = [f"n{i + 1}" for i in range(nodes)]
-        self._sizes = {"cpus": cpus, "memory": memory_mb, "memory_per_cpu": max(1, memory_mb // cpus), "extra": extra}
+        self._sizes = {"cpus": cpus, "memory": memory_mb, "memory_per_cpu": max(1, memory_mb // cpus)}
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._reservation: socket.socket | None = None
         folder = tempfile.mkdtemp(prefix="hpcdp-slurm-")
