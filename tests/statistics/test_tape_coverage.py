@@ -1,4 +1,4 @@
-"""Coverage of what random tapes certify, against exact truths; faults, and regions of a tape that no proposal finds.
+"""Coverage of what random tapes certify, against exact truths, and regions of a tape that no proposal finds.
 
 Runs are small and in this process: a pair is learned as a study learns it, then tested again and again with fresh chunks of the
 same stages. A bound holds given what was learned, so that the runs of one pair may share it.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import chi2, norm
+from scipy.stats import norm
 from studies import make_study, pose
 
 import hpcdp
@@ -31,12 +31,9 @@ from hpcdp.importance.work import Drawer, Judge, chunk_sums, learn_levels
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.results.assemble import assemble
 from hpcdp.store.layout import Layout
-from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 
 OWN = '''
-import functools
-
 import numpy as np
 
 
@@ -77,59 +74,6 @@ def kept(database, size, rng, mu=0.25):
 
 def kept_alone(database, rng):
     return kept(database, 1, rng)[0]
-
-
-class Source:
-    """Normals of a generator, ahead of their use."""
-
-    def __init__(self, rng):
-        self.rng, self.ready = rng, []
-
-    def normal(self):
-        if not self.ready:
-            self.ready = self.rng.normal(size=4).tolist()[::-1]
-        return self.ready.pop()
-
-
-def mixed(database, own, normal):
-    """N(database, 16) of four normals, of which three come from a source."""
-    own = 0.75 * own + ((1.0 - 0.75**2) / 3.0) ** 0.5 * (normal() + normal() + normal())
-    return float(database[0]) + 4.0 * own
-
-
-cached = functools.lru_cache(maxsize=None)(Source)
-
-
-def of_a_cache(database, rng):
-    return mixed(database, rng.normal(), cached(rng).normal)
-
-
-def of_an_attribute(database, rng):
-    if not hasattr(rng, "source"):
-        rng.source = Source(rng)
-    return mixed(database, rng.normal(), rng.source.normal)
-
-
-READY = []
-
-
-def of_all_calls(database, rng):
-    source = Source(rng)
-    source.ready = READY
-    own = rng.normal()
-    if len(READY) < 3:
-        READY[:0] = rng.normal(size=4).tolist()
-    return mixed(database, own, READY.pop)
-
-
-ADDRESSES = {}
-
-
-def of_an_address(database, rng):
-    ready, own = ADDRESSES.setdefault(id(rng), []), rng.normal()
-    if len(ready) < 3:
-        ready[:0] = rng.normal(size=4).tolist()
-    return mixed(database, own, ready.pop)
 
 
 def hidden(database, size, rng, mu=0.25, mass=1e-4, threshold=4.0):
@@ -244,12 +188,7 @@ def least(nominal: float, runs: int) -> int:
     return math.floor(runs * nominal - 4.0 * math.sqrt(runs * nominal * (1.0 - nominal)))
 
 
-ASKED: list[tuple[str, str | None]] = [
-    *((law, None) for law in LAWS),
-    ("gaussian", "forward"),
-    ("two_sided", "reverse"),
-]
-SHORT: list[tuple[str, str | None]] = [("subsampled", None), ("two_sided", "reverse")]
+ASKED = [*((law, None) for law in LAWS), ("gaussian", "forward"), ("two_sided", "reverse")]
 
 
 @pytest.mark.slow
@@ -257,7 +196,8 @@ SHORT: list[tuple[str, str | None]] = [("subsampled", None), ("two_sided", "reve
     "law, asked, runs",
     [
         pytest.param("gaussian", None, RUNS, marks=pytest.mark.promise),
-        *((*case, RUNS) for case in SHORT),
+        ("subsampled", None, RUNS),
+        ("two_sided", "reverse", RUNS),
         *(pytest.param(*case, 400, marks=pytest.mark.release) for case in ASKED),
     ],
 )
@@ -320,60 +260,10 @@ def test_functions_that_were_given_are_sent_as_they_are_or_not_at_all(
             return scaled.noisy(database, rng)
 
     for function in (scaled.noisy, locked):
-        study = Study.from_dict(
-            {
-                "study": {"name": "given", "seed": 1, "stream": "philox"},
-                "mechanism": {"call": function},
-                "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
-                "estimate": {"tape": True, "train": 4_096, "test": 16_384, "epsilons": [0.0, 0.5], "keep": "none"},
-            },
-            tmp_path,
-        )
+        sizes = {"train": 4_096, "test": 16_384, "epsilons": [0.0, 0.5], "keep": "none", "loss": "auto"}
+        study = make_study(function, {}, [([0.0], [1.0])], seed=1, folder=tmp_path, stream="philox", tape=True, **sizes)
         result = hpcdp.run(study, tmp_path / f"{function.__name__}.zarr", workers=0)
         assert 0.0 < result["lower"][0, :, 0].max() <= GaussianShift(0.5).delta(0.0)
-
-
-def exact_of(pair: Learned, direction: int, epsilon: float) -> float:
-    """P(S) − e^ε·Q(S) of the learned set, of N(0, 16) and N(1, 16)."""
-    inside = pair.test._codes[direction] > 0
-    edges = np.append(pair.test._starts, np.inf)
-    masses = [np.diff(norm.cdf(edges, mean, 4.0))[inside].sum() for mean in (0.0, 1.0)]
-    return float(masses[direction] - math.exp(epsilon) * masses[1 - direction])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("call", ["of_a_cache", "of_an_attribute", "of_all_calls", "of_an_address"])
-@pytest.mark.parametrize(
-    "seeds, runs, train", [(1, 2, 1 << 12), pytest.param(20, 10, 1 << 14, marks=pytest.mark.release)]
-)
-def test_noise_that_is_kept_for_later_is_refused_or_weighed_right(
-    call: str, seeds: int, runs: int, train: int, tmp_path: Path
-) -> None:
-    """Certified above the truth with probability .05 at most; z² of δ̂ about the learned set's δ within 10⁻⁴ limits of χ²."""
-    epsilon, truth = 0.6, np.asarray(shift(0.25, 0.6))
-    more = {
-        "certify": [epsilon],
-        "target": {"epsilon": epsilon, "relative_error": 0.05, "most": 4 * train},
-        "test": 1 << 20,
-    }
-    refused, above, squares = 0, 0, []
-    for seed in range(seeds):
-        (folder := tmp_path / str(seed)).mkdir()
-        try:
-            pair = Learned.of(folder, call, epsilon, seed=seed, train=train, confidence=0.95, **more)
-        except MechanismError as error:
-            refused += runs * str(error).startswith("estimate.tape: ")
-            continue
-        for _ in range(runs):
-            found = pair.run()
-            above += bool((found["lower"][0, :, 0] > truth).any())
-            delta, error = (found[name][0, 0, 0] for name in ("delta", "standard_error"))
-            squares.append(((delta - exact_of(pair, 0, epsilon)) / error) ** 2)
-    print(f"{call}: refused {refused}, above {above} of {len(squares)}, Σz² {sum(squares):.1f}")
-    assert refused == (0 if call in ("of_a_cache", "of_an_attribute") else seeds * runs)
-    assert above <= 0.05 * len(squares) + 4.0 * math.sqrt(len(squares) * 0.05 * 0.95)
-    least, most = chi2.interval(1.0 - 1e-4, len(squares)) if squares else (0.0, 0.0)
-    assert least <= sum(squares) <= most
 
 
 @pytest.mark.slow
@@ -389,26 +279,6 @@ def test_tapes_without_probability_set_no_cut_off(seed: int, tmp_path: Path) -> 
     assert (found["lower"][0, :, 0] <= truth).all()
     assert (within <= truth).all()
     assert within.min() > 0.5 * truth
-
-
-@pytest.mark.slow
-def test_a_limit_of_p_that_is_rounded_up_does_not_cover(tmp_path: Path, monkeypatch) -> None:
-    """The planted fault: the sums of P's logarithms are rounded up to the next of 2^−10, not down to one of 2^−40."""
-    epsilon = LAWS["gaussian"][0]
-    pair = Learned.of(tmp_path, "gaussian", epsilon)
-    reference = pair.within(epsilon)
-    from hpcdp.results import tape
-
-    sound, unit = tape.lower_mean, 1 << 30
-
-    def rounded_up(totals: Any, rates: Any, draws: Any, level: Any) -> Any:
-        return sound([total + unit * draws for total in totals], rates, draws, level)
-
-    monkeypatch.setattr(tape, "lower_mean", rounded_up)
-    within = np.array([pair.run()["lower_up_to_leftover"][0, :, 0] for _ in range(20)])
-    level = pair.run()["level"][0, :, 0]
-    held = [(within[:, d] <= max(0.0, reference[d])).sum() for d in np.flatnonzero(level)]
-    assert min(held) < least(1.0 - level.max() / 10.0, 20)
 
 
 # --- a region of D′'s tape that leads to where D's outputs are

@@ -1,4 +1,4 @@
-"""Bounds from weighted draws: coverage against exact truths, and faults that must show."""
+"""Bounds from weighted draws: coverage against exact truths."""
 
 from __future__ import annotations
 
@@ -72,27 +72,8 @@ def heavy(n, shift=1.5, least=-1.0, cut=-1.0):
     )  # fmt: skip
 
 
-def discrete(n, cutoff=2.0):
-    """Six values, drawn from three strata of which one is the law itself; S = {1, 3, 5}."""
-    law = np.array([0.4, 0.01, 0.34, 0.05, 0.1, 0.1])
-    others = np.array([[0.1, 0.2, 0.1, 0.5, 0.1, 0.0], [0.0, 0.6, 0.0, 0.4, 0.0, 0.0]])
-    proposals, sizes = np.vstack([law, others]), np.array([n // 4, n // 2, n - n // 4 - n // 2])
-    weights = law / (sizes / n @ proposals)
-    inside = np.array([0, 1, 0, 1, 0, 1])
-
-    def judged(values):
-        return np.log(weights[values]), np.full(values.size, 1e-14), inside[values]
-
-    return Law(
-        cutoff, float(law @ inside), float(law @ (inside * (weights <= cutoff))),
-        lambda rng: judged(np.concatenate([rng.choice(6, k, p=p) for k, p in zip(sizes, proposals, strict=True)])),
-        lambda rng, size: judged(rng.choice(6, size, p=law)),
-    )  # fmt: skip
-
-
 def at_the_cutoff(n, share=0.03):
     """Weights 0 and 1 with M = 1, so that rounding decides on every hit: beyond it or not."""
-    plain = share  # as the weight in S is 1
 
     def judged(hit):
         return np.zeros(hit.size), np.full(hit.size, 1e-16), hit.astype(np.int64)
@@ -100,7 +81,7 @@ def at_the_cutoff(n, share=0.03):
     return Law(
         1.0, share, share,
         lambda rng: judged(rng.random(n) < share),
-        lambda rng, size: judged(rng.random(size) < plain),
+        lambda rng, size: judged(rng.random(size) < share),
     )  # fmt: skip
 
 
@@ -113,10 +94,22 @@ def all_zero(n):
     return Law(1.0, 0.0, 0.0, lambda rng: judged(rng.random(n) < 0.5), lambda _, size: judged(np.zeros(size, bool)))
 
 
+def wrong_within_errors(n):
+    """Computed weights are a fifth too large, within their stated errors: who neglects these exceeds P(S)."""
+    true = tilted_gaussian(n, 2.0, end=2.0)
+
+    def draw(rng):
+        logs, _, classes = true.draw(rng)
+        return logs + 0.2, np.full(logs.size, 0.2), classes
+
+    return Law(true.cutoff * 1.5, true.mean, true.within, draw, true.plain)
+
+
 LAWS = {
     "tilted Gaussian": (tilted_gaussian, 500),
     "heavy": (heavy, 400),
-    "discrete": (discrete, 200),
+    "a tenth of S beyond M, hardly drawn": (lambda n: heavy(n, shift=2.5, least=-1.0, cut=-0.8), 2000),
+    "wrong within errors": (wrong_within_errors, 2000),
     "at the cut-off": (at_the_cutoff, 300),
     "all zero": (all_zero, 100),
 }
@@ -133,10 +126,9 @@ def train(law, rng, n, level):
     return tuple(choose(weights, shares, n, level, law.cutoff).rate for choose in (choose_lower, choose_upper))
 
 
-def run_limits(law, rates, rng, level, without_errors=False):
+def run_limits(law, rates, rng, level):
     """Lower limit, upper limit and limit of the leftover of one run."""
     logs, errors, classes = law.draw(rng)
-    errors = 0.0 * errors if without_errors else errors
     totals = [
         add(logs, errors, classes, one_cell(rate, law.cutoff))
         for add, rate in zip((sum_lower, sum_upper), rates, strict=True)
@@ -194,34 +186,3 @@ def test_coverage_of_certified_deltas(runs) -> None:
 
 def _hits(law, rng, cell, size=2000):
     return count_leftover(*law.plain(rng, size), cell)[0], size
-
-
-# --- faults that the same counts must show
-
-
-@by_runs
-def test_a_leftover_that_is_dropped_shows(runs) -> None:
-    """A tenth of S has weights beyond M that the proposals hardly draw."""
-    law = heavy(2000, shift=2.5, least=-1.0, cut=-0.8)
-    rng = np.random.default_rng(23)
-    rates = train(law, rng, 2000, LEVEL)
-    found = np.array([run_limits(law, rates, rng, LEVEL) for _ in range(runs)])
-    assert is_nominal((found[:, 1] + found[:, 2] < law.mean).sum(), runs, 2 * LEVEL)
-    assert not is_nominal((found[:, 1] < law.mean).sum(), runs, 2 * LEVEL)
-
-
-@by_runs
-def test_weights_rounded_up_for_p_show(runs) -> None:
-    """Computed weights are a fifth too large, within their stated errors: who neglects these exceeds P(S)."""
-    true = tilted_gaussian(2000, 2.0, end=2.0)
-
-    def draw(rng):
-        logs, _, classes = true.draw(rng)
-        return logs + 0.2, np.full(logs.size, 0.2), classes
-
-    law = Law(true.cutoff * 1.5, true.mean, true.within, draw, true.plain)
-    rng = np.random.default_rng(24)
-    rates = train(true, rng, 2000, LEVEL)
-    for without_errors in (False, True):
-        found = [run_limits(law, rates, rng, LEVEL, without_errors)[0] for _ in range(runs)]
-        assert is_nominal((np.array(found) > law.mean).sum(), runs, LEVEL) is not without_errors

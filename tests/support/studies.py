@@ -70,12 +70,8 @@ def pose(study: Study, schema: Schema = REALS) -> Problem:
     return Problem(study, load_databases(study), Sampler.of(study), schema)
 
 
-def learn_and_count(problem: Problem, reuse_training: bool = False) -> tuple[Index, list]:
-    """All counts of a problem, with the functions that tasks use, but without a store and without Dask.
-
-    Returns the index that `assemble` reads, and each pair's counter. reuse_training plants a fault: training outputs
-    are counted in place of test outputs.
-    """
+def learn_and_count(problem: Problem) -> tuple[Index, list]:
+    """All counts of a problem, as tasks count, without a store and without Dask: the index, and each pair's counter."""
     e = problem.study.estimate
     assert e.keep == "none"  # nothing is read from the folder that the layout names
     context = Context(Layout(Path("nowhere")), problem, make_loss(e.loss, e.parameters))
@@ -85,9 +81,9 @@ def learn_and_count(problem: Problem, reuse_training: bool = False) -> tuple[Ind
         series = Series("count", model, problem.pair_laws[number], problem.test, number, thresholds)
         learned = learn_pair(context, series)
         counter, index.learned[model] = learned.counter, {thresholds: learned.facts}
-        stage = problem.train if reuse_training else problem.test
+        stage = problem.test
         counts = [_count(context, counter, stage, law) for law in problem.pair_laws[number]]
-        index.spans[model] = {thresholds: [Span(0, problem.test.chunks, stage.total, {"counts": np.stack(counts)})]}
+        index.spans[model] = {thresholds: [Span(0, stage.chunks, stage.total, {"counts": np.stack(counts)})]}
         counters.append(counter)
     return index, counters
 
