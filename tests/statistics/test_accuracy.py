@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from decimal import Decimal, getcontext
 
 import numpy as np
@@ -23,6 +24,7 @@ from hpcdp.results.result import load_result
 
 SIZES = (1 << 11, 1 << 13)
 LEVELS = [0.0, 0.25, 0.5]
+LAPLACE = ("laplace", {"epsilon": 1.0}, [([0.0], [1.0])])
 
 
 # R3 (workflows/eureka): the published formulas, corrected, evaluated a second time in decimal numbers of 28 digits
@@ -58,7 +60,7 @@ def test_radii_cover():
 def test_the_largest_of_many_estimates_is_within_the_stated_radius():
     """100 pairs of equal laws, sets of probability 1/2: the largest δ̂ of 200 cells against the truth, which is 0."""
     n, runs = 400, 1000
-    study = make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=1, train=n, test=n, epsilons=[0.0])
+    study = make_study(*LAPLACE, seed=1, train=n, test=n, epsilons=[0.0])
     (stated,) = state_accuracy(study, 1, 100)
     counts = np.random.default_rng(20240520).binomial(n, 0.5, (runs, 200, 2))
     largest = ((counts[..., 0] - counts[..., 1]) / n).max(axis=1)
@@ -87,18 +89,12 @@ def test_the_worst_errors_are_the_largest_over_all_sets(epsilon):
         assert exact - 4.0 * c * c / 2000 <= spread[allowed].max() <= exact * (1.0 + 1e-12)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: accuracy.corollary2(0, 0.5, 100, 0.05),
-        lambda: accuracy.corollary2(1, 0.5, 100, 0.0),
-        lambda: accuracy.corollary2(1, 0.5, 100, 0.05, 0),
-        lambda: accuracy.risk_radius(0.5, 100, 1.0),
-    ],
-)
-def test_refusals(make):
+@pytest.mark.parametrize("wrong", [(0, 0.5, 100, 0.05), (1, 0.5, 100, 0.0), (1, 0.5, 100, 0.05, 0)])
+def test_refusals(wrong):
     with pytest.raises(ValueError, match="was given; accepted: "):
-        make()
+        accuracy.corollary2(*wrong)
+    with pytest.raises(ValueError, match="was given; accepted: "):
+        accuracy.risk_radius(0.5, 100, 1.0)
 
 
 # Resampling
@@ -136,13 +132,8 @@ def test_chunks_show_outputs_that_depend_on_each_other():
 def stores(tmp_path_factory, client):
     """Two stores: of records that hold one chunk each, and of a record that holds all; a literal one."""
     folder = tmp_path_factory.mktemp("bootstrap")
-    common = {"train": 2000, "test": 6400, "epsilons": LEVELS}
-    pair = [([0.0], [1.0])]
-    studies = {
-        "plain": make_study("laplace", {"epsilon": 1.0}, pair, seed=1, **common),
-        "literal": make_study("laplace", {"epsilon": 1.0}, pair, seed=1, loss="literal-knn", **common),
-    }
-    for name, study in studies.items():
+    for name, loss in (("plain", "knn"), ("literal", "literal-knn")):
+        study = make_study(*LAPLACE, seed=1, loss=loss, train=2000, test=6400, epsilons=LEVELS)
         run(study, folder / f"{name}.zarr", client)
     return folder
 
@@ -197,14 +188,9 @@ def test_show_states_the_accuracy(stores):
 
 
 def test_no_published_statement_about_other_losses():
-    common = dict(seed=1, train=500, test=500, epsilons=[0.0])
-    pair = [([0.0], [1.0])]
-    for changes in (
-        {"loss": "frequency"},
-        {"loss_parameters": {"k": "10sqrt"}},
-        {"loss_parameters": {"metric": "manhattan"}},
-    ):
-        result = measured("laplace", {"epsilon": 1.0}, pair, **common, **changes)
+    other = ({"k": "10sqrt"}, {"metric": "manhattan"})
+    for changes in ({"loss": "frequency"}, *({"loss_parameters": parameters} for parameters in other)):
+        result = measured(*LAPLACE, seed=1, train=500, test=500, epsilons=[0.0], **changes)
         assert [s.alpha for s in result.accuracy()] == [None]
 
 
@@ -220,12 +206,8 @@ def test_errors_of_repeated_runs_are_as_expected(seeds):
     """
     truth = LaplaceShift(1.0).spectrum(LEVELS)
     for size in SIZES:
-        found = [
-            measured("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=seed, train=size, test=size, epsilons=LEVELS)[
-                "spectrum_delta"
-            ]
-            for seed in range(seeds)
-        ]
+        sizes = {"train": size, "test": size, "epsilons": LEVELS}
+        found = [measured(*LAPLACE, seed=seed, **sizes)["spectrum_delta"] for seed in range(seeds)]
         error = np.sqrt(((np.array(found) - truth) ** 2).mean(axis=0))
         ratio = error / accuracy.bayes_error(LEVELS, truth, 2 * size)
         assert ((ratio > 0.7) & (ratio < 2.0)).all(), ratio
@@ -233,57 +215,38 @@ def test_errors_of_repeated_runs_are_as_expected(seeds):
 
 @pytest.mark.slow
 def test_repeat(tmp_path, client):
-    study = make_study(
-        "pmf",
-        {"outcomes": [0, 1, 2], "table": [[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]]},
-        [([0], [1])],
-        seed=0,
-        loss="frequency",
-        epsilons=[0.0, 0.5],
-        etas=[1.0],
-    )
+    parameters = {"outcomes": [0, 1, 2], "table": [[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]]}
+    study = make_study("pmf", parameters, [([0], [1])], seed=0, loss="frequency", epsilons=[0.0, 0.5], etas=[1.0])
     found = hpcdp.repeat(study, np.arange(3, 6), [(1000, 2000), np.int64(4000)], tmp_path / "stores", client=client())
     assert found.sizes == ((1000, 2000), (4000, 4000))
     assert found.estimates.shape == (2, 3, 2)
     assert len(list((tmp_path / "stores").glob("*.zarr"))) == 6
     np.testing.assert_allclose(found.exact, [0.3, 0.5 - math.exp(0.5) * 0.2])
-    np.testing.assert_array_equal(
-        found.estimates[1, 2], load_result(tmp_path / "stores" / "test-4000-4000-5.zarr")["spectrum_delta"]
-    )
+    stored = load_result(tmp_path / "stores" / "test-4000-4000-5.zarr")
+    np.testing.assert_array_equal(found.estimates[1, 2], stored["spectrum_delta"])
     np.testing.assert_allclose(found.error, np.sqrt(((found.estimates - found.exact) ** 2).mean(axis=1)))
     np.testing.assert_allclose(found.expected[0], accuracy.bayes_error([0.0, 0.5], found.exact, 4000))
     assert len({tuple(row) for row in found.estimates[1]}) == 3  # other seeds, other draws
-    assert [(r["train"], r["test"], r["epsilon"]) for r in found.rows()][:3] == [
-        (1000, 2000, 0.0),
-        (1000, 2000, 0.5),
-        (4000, 4000, 0.0),
-    ]
+    rows = [(r["train"], r["test"], r["epsilon"]) for r in found.rows()]
+    assert rows[:3] == [(1000, 2000, 0.0), (1000, 2000, 0.5), (4000, 4000, 0.0)]
     axis = found.plot(tmp_path / "errors.png").axes[0]
     assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log")
     assert (tmp_path / "errors.png").read_bytes().startswith(b"\x89PNG")
-    unknown = hpcdp.driver.repeats.Repeats(
-        "x", found.sizes, found.seeds, found.epsilon, found.estimates, found.lower, None
-    )
+    unknown = replace(found, exact=None)
     np.testing.assert_allclose(unknown.error, found.estimates.std(axis=1, ddof=1))
     assert np.isnan(unknown.bias).all()
     assert unknown.rows()[0]["exact"] is None
     assert "mean over seeds" in unknown.plot().axes[0].get_ylabel()
 
 
-@pytest.mark.parametrize(
-    ("seeds", "sizes", "part"),
-    [
-        ([1], [100], "seeds"),
-        ([1, 1], [100], "seeds"),
-        ([1, 2], [], "sizes"),
-        ([1, 2], [1.5], "sizes: 1.5"),
-        ([1, 2], [(1, 2, 3)], "sizes"),
-    ],
-)
-def test_repeat_refuses(seeds, sizes, part):
-    study = make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=0, epsilons=[0.0])
-    with pytest.raises(StudyError, match=part):
-        hpcdp.repeat(study, seeds, sizes)
+def test_repeat_refuses():
+    study = make_study(*LAPLACE, seed=0, epsilons=[0.0])
+    for seeds in ([1], [1, 1]):
+        with pytest.raises(StudyError, match="seeds"):
+            hpcdp.repeat(study, seeds, [100])
+    for sizes, words in (([], "sizes"), ([1.5], "sizes: 1.5"), ([(1, 2, 3)], "sizes")):
+        with pytest.raises(StudyError, match=words):
+            hpcdp.repeat(study, [1, 2], sizes)
     stored = make_study("stored", {"files": ["a.npy", "b.npy"]}, [([0], [1])], seed=0, epsilons=[0.0])
     with pytest.raises(StudyError, match="stored samples"):
         hpcdp.repeat(stored, [1, 2], [100])
@@ -291,8 +254,7 @@ def test_repeat_refuses(seeds, sizes, part):
 
 def test_what_is_not_resolved_is_a_limit(tmp_path, client):
     """Laplace noise with ε₀ = 0.6 has δ = 0 at ε = 2; δ̂ = 0 is not printed as if it were known."""
-    pair = [([0.0], [1.0])]
-    study = make_study("laplace", {"epsilon": 0.6}, pair, seed=3, train=2000, test=3000, epsilons=[0.0, 2.0])
+    study = make_study("laplace", {"epsilon": 0.6}, LAPLACE[2], seed=3, train=2000, test=3000, epsilons=[0.0, 2.0])
     row = run(study, tmp_path / "s.zarr", client).spectrum()[1]
     text = call("show", tmp_path / "s.zarr", "--accuracy").stdout
     assert not row["resolved"]

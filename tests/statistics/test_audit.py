@@ -27,7 +27,6 @@ def most_alarms(runs):
 LOSSES = {
     "knn": make_loss("knn", {}),
     "kde": make_loss("kde", {}),
-    "11 neighbours": make_loss("knn", {"k": 11}),
     "one neighbour": make_loss("knn", {"k": 1}),  # it knows its training outputs by heart
     "overconfident": Overconfident(),
     "noise": Scoring(lambda outputs: 8.0 * np.sin(1e6 * outputs)),
@@ -36,13 +35,10 @@ LOSSES = {
 TRIED = [
     *(("knn", *case) for case in TRUE),
     ("kde", "gaussian", "both"),
-    ("kde", "laplace", "both"),
     ("kde", "counts", "forward"),
-    ("11 neighbours", "gaussian", "both"),
     ("one neighbour", "gaussian", "both"),
     ("one neighbour", "counts", "both"),
     ("overconfident", "gaussian", "both"),
-    ("overconfident", "laplace", "both"),
     ("noise", "gaussian", "both"),
     ("exact", "gaussian", "both"),
 ]
@@ -66,26 +62,14 @@ def test_true_claims_are_seldom_called_violated(loss, pair, orientation):
     assert failed.max() <= most_alarms(RUNS)
 
 
-def alarms(loss, runs, reuse):
-    """How often a true claim is called violated. reuse: the outputs that trained and chose η also decide."""
+@pytest.mark.parametrize("reuse", [False, True])
+def test_few_audits_show_the_planted_fault_and_no_other(reuse):
+    """reuse: the outputs that trained and chose η also decide. Of 25 audits of a true claim."""
     p, q, _ = PAIRS["gaussian"]
-    results = [learned(LOSSES[loss], p, q, np.random.default_rng([18, run]), reuse=reuse) for run in range(runs)]
-    found = sum(audit(result, claim("gaussian(mu=1)")).verdict == "violation" for result in results)
-    print(f"{loss}: {found} of {runs} false alarms")
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", ["11 neighbours", "one neighbour"])
-def test_the_same_outputs_that_chose_must_not_decide(loss):
-    """The planted fault of the test above."""
-    assert alarms(loss, RUNS, reuse=True) > most_alarms(RUNS)
-
-
-def test_few_audits_show_the_planted_fault_and_no_other():
-    """The same of 25 audits."""
-    assert alarms("one neighbour", 25, reuse=True) > most_alarms(25)
-    assert alarms("one neighbour", 25, reuse=False) <= most_alarms(25)
+    draws = (np.random.default_rng([18, run]) for run in range(25))
+    results = [learned(LOSSES["one neighbour"], p, q, rng, reuse=reuse) for rng in draws]
+    alarms = sum(audit(result, claim("gaussian(mu=1)")).verdict == "violation" for result in results)
+    assert (alarms > most_alarms(25)) == reuse
 
 
 # Detection (R21, R22)

@@ -16,7 +16,7 @@ import pytest
 from scipy.special import ndtr
 from studies import learn_and_count, make_study, pose, run
 
-from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift, exact
+from hpcdp.analytic import Discrete, LaplaceShift, exact
 from hpcdp.losses.knn.parameters import choose_k
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.results.assemble import assemble
@@ -323,39 +323,3 @@ def test_relative_spectrum_of_a_mechanism_in_the_study_folder(loss, client, tmp_
     assert result.pairs == [{"pair": 0, "database": 0, "rows": [0]}, {"pair": 1, "database": 0, "rows": [1, 2]}]
     curves = [Discrete(MODE[0], MODE[2]), Discrete(MODE[0], MODE[1])]
     assert check_maximum(result, curves, choose_k("sqrt", 2 * SIZE)) == {0, 1}
-
-
-LITERAL = {
-    "laplace": ({"scale": 0.5}, [([0.0], [0.55])], LaplaceShift(1.1)),
-    "gaussian": ({"sigma": 1.0}, [([0.0], [0.65])], GaussianShift(0.65)),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("call", LITERAL)
-def test_literal_agrees_with_the_truth_and_with_knn(call, client, tmp_path):
-    parameters, pairs, curve = LITERAL[call]
-    size, epsilons = 100_000, [0.0, 0.2, 0.4, 0.6, 0.8]
-    fast, literal = (
-        run(
-            make_study(call, parameters, pairs, seed=577, loss=loss, epsilons=epsilons, train=size, test=size),
-            tmp_path / loss,
-            client,
-        )
-        for loss in ("knn", "literal-knn")
-    )
-    assert literal.method.draws_apart
-    assert not fast.method.draws_apart
-    found = []
-    for side, direction in enumerate(DIRECTIONS):
-        truth, delta = curve.delta(epsilons, direction), literal["delta"][0, side]
-        growth = np.exp(epsilons)
-        risk = (1 - truth) / (2 * growth)
-        error = 2 * growth * np.sqrt(risk * (1 - risk) / (2 * size))  # of the Bayes rule, with 2·size tests
-        # k counts the training points that are not ⊥: the mean of size·(1 + e^−ε) of them
-        reg = [allowance(curve, e, choose_k("sqrt", round(size * (1 + np.exp(-e))))) for e in epsilons]
-        combined = np.hypot(literal["standard_error"][0, side], fast["standard_error"][0, side])
-        above, below, apart = (delta - truth) / error, (truth - reg - delta) / error, delta - fast["delta"][0, side]
-        found.append([above.max(), below.max(), np.abs(apart / combined).max()])
-    tell("above, below, apart from knn", np.max(found, axis=0))
-    assert (np.array(found) <= 5.0).all()
