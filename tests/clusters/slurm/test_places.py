@@ -142,21 +142,19 @@ class Submitted:
 
 @pytest.fixture(
     params=[
-        *(pytest.param(name, marks=pytest.mark.release) for name in ("local", "address", "elastic", "submitted")),
+        *(pytest.param(name, marks=pytest.mark.release) for name in ("elastic", "submitted")),
         "allocation",
     ]
 )
 def place(
     request: pytest.FixtureRequest, tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str
 ) -> Here | Submitted:
-    """This machine, a scheduler's address, SLURM with the driver outside and inside a job, one fixed allocation."""
+    """SLURM with the driver outside and inside a job, and one fixed allocation; other places are those of tests/runs."""
     elastic = ROOT / "slurm" / "test.toml"
     allocation, dashboard = tmp_path / "allocation.toml", tmp_path / "dashboard.toml"
     allocation.write_text(ALLOCATION)
     dashboard.write_text(elastic.read_text().replace("[cluster]", "[cluster]\ndashboard = true"))
     places = {
-        "local": lambda: Here("--workers", 2),
-        "address": lambda: Here("--cluster", scheduler),
         "elastic": lambda: Here("--cluster", elastic),
         "submitted": lambda: Submitted(clean_slurm, dashboard, dashboard=True),
         "allocation": lambda: Submitted(clean_slurm, allocation),
