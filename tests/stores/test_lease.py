@@ -7,27 +7,15 @@ import json
 import os
 import shutil
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from commands import (
-    hold,
-    hpcdp,
-    kill_group,
-    one_message,
-    release,
-    show,
-    started,
-    wait_until,
-    write_study,
-)
+from commands import hold, hpcdp, kill_group, one_message, release, show, started, wait_until, write_study
 from journals import line_of, records
 
 from hpcdp.errors import LeaseError
@@ -131,7 +119,6 @@ def test_a_damaged_lease_is_taken_over_when_it_is_old(text: str, layout: Layout)
 def test_a_commit_under_an_old_generation_writes_nothing(layout: Layout) -> None:
     old = acquire(layout)
     commit(layout, "counts", "before", {"entries": []}, old.generation)
-    os.utime(old.path, (time.time() - STALE - 1,) * 2)
     owner = json.loads(old.path.read_text())
     old.path.write_text(json.dumps({**owner, "host": "elsewhere"}))
     os.utime(old.path, (time.time() - STALE - 1,) * 2)
@@ -148,37 +135,19 @@ def test_a_commit_under_an_old_generation_writes_nothing(layout: Layout) -> None
         lease.release()
 
 
-SLEEPER = """
-import json, sys
-from pathlib import Path
-from hpcdp.store.lease import acquire
-from hpcdp.store.root import create_store
-
-lease = acquire(create_store(Path(sys.argv[1])))
-print("ready", flush=True)
-sys.stdin.readline()
-"""
-
-
-def test_a_step_of_the_wall_clock_frees_no_lease(tmp_path: Path) -> None:
+def test_a_step_of_the_wall_clock_frees_no_lease(layout: Layout) -> None:
     """As if the clock had been set by 30 s since: what the live process said of its start is no longer what the system says."""
-    pipe, store = subprocess.PIPE, tmp_path / "s.zarr"
-    with subprocess.Popen([sys.executable, "-c", SLEEPER, str(store)], stdin=pipe, stdout=pipe, text=True) as sleeper:
-        assert sleeper.stdout is not None
-        assert sleeper.stdout.readline() == "ready\n"
-        layout, path = Layout(store), store / "lease" / "000001.json"
-        owner = json.loads(path.read_text())
-        assert owner["process"] == sleeper.pid
-        for stepped in (30.0, -30.0):
-            path.write_text(json.dumps({**owner, "started": owner["started"] + stepped}))
-            with pytest.raises(LeaseError, match=f"process {sleeper.pid} "):
-                acquire(layout)
-        for other in ({"boot": "another"}, {"ticks": owner["ticks"] + 1}):
-            path.write_text(json.dumps({**owner, **other}))
-            assert holder(layout) is None, "its number is another process's now"
-        path.write_text(json.dumps(owner))
-        sleeper.kill()
-    acquire(layout).release()
+    lease = acquire(layout)
+    owner = json.loads(lease.path.read_text())
+    for stepped in (30.0, -30.0):
+        lease.path.write_text(json.dumps({**owner, "started": owner["started"] + stepped}))
+        with pytest.raises(LeaseError, match=f"process {os.getpid()} "):
+            acquire(layout)
+    for other in ({"boot": "another"}, {"ticks": owner["ticks"] + 1}):
+        lease.path.write_text(json.dumps({**owner, **other}))
+        assert holder(layout) is None, "its number is another process's now"
+    lease.path.write_text(json.dumps(owner))
+    lease.release()
 
 
 def test_foreign_files_under_lease(layout: Layout) -> None:
@@ -209,50 +178,6 @@ def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.Mo
     assert json.loads(lease.path.read_text())["process"] == os.getpid()
     assert not list(layout.root.rglob(".*")), "no temporary file is left"
     lease.release()
-
-
-RACER = """
-import sys, time
-from pathlib import Path
-from hpcdp.errors import LeaseError
-from hpcdp.store.lease import acquire
-from hpcdp.store.root import create_store
-
-root, start = Path(sys.argv[1]), Path(sys.argv[2])
-print("ready", flush=True)
-while not start.exists():
-    pass
-try:
-    lease = acquire(create_store(root))
-except LeaseError as error:
-    print(f"refused: {error}", flush=True)
-else:
-    print(f"won {lease.generation}", flush=True)
-    sys.stdin.readline()
-"""
-
-
-@pytest.fixture(name="racers")
-def racers_fixture(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
-    """Eight processes that make and take one store when the file `start` appears."""
-    command = [sys.executable, "-c", RACER, str(tmp_path / "s.zarr"), str(tmp_path / "start")]
-    pipe = subprocess.PIPE
-    racers = [subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(8)]
-    yield racers
-    for racer in racers:
-        racer.kill()
-        racer.communicate()
-
-
-def test_of_eight_that_start_at_once_one_wins(racers: list[subprocess.Popen[str]], tmp_path: Path) -> None:
-    for racer in racers:
-        assert racer.stdout is not None
-        assert racer.stdout.readline() == "ready\n"
-    (tmp_path / "start").touch()
-    said = [racer.stdout.readline() for racer in racers if racer.stdout is not None]
-    assert sorted(line.split(":")[0].strip() for line in said) == ["refused"] * 7 + ["won 1"], said
-    assert [path.stem for path in lease_files(tmp_path / "s.zarr")] == ["000001"]
-    assert not list((tmp_path / "s.zarr").rglob(".*")), "no temporary file is left"
 
 
 def test_a_run_that_starts_between_look_and_take(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
