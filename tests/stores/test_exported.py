@@ -22,8 +22,9 @@ import xarray as xr
 from commands import call
 from pages import STUDIES, make_store
 from results import changed, measured
+from studies import make_study
 
-from hpcdp import Study, load_result, run
+from hpcdp import load_result, run
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.report.export import NO_PARQUET, write_export
 from hpcdp.report.html.page import render
@@ -136,13 +137,10 @@ def test_pages_of_a_copy_and_of_its_store_differ_in_the_exact_curve_alone(export
 def test_a_claim_of_a_file_is_not_in_a_copy(exports: Exports, tmp_path: Path) -> None:
     """Whoever reads it has another file of that name, or none."""
     (tmp_path / "curve.csv").write_text("epsilon,delta\n0,0.1\n1,0.01\n")
-    body = {
-        "study": {"name": "claimed", "seed": 1, "claim": "file(curve.csv)"},
-        "mechanism": {"call": "laplace", "parameters": {"epsilon": 1.0}},
-        "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
-        "estimate": {"train": 500, "test": 500, "epsilons": [0.0, 1.0]},
-    }
-    store = run(Study.from_dict(body, tmp_path), tmp_path / "s.zarr", workers=0)
+    sizes = {"train": 500, "test": 500, "epsilons": [0.0, 1.0]}
+    pair, head = [([0.0], [1.0])], {"claim": "file(curve.csv)"}
+    study = make_study("laplace", {"epsilon": 1.0}, pair, seed=1, folder=tmp_path, head=head, **sizes)
+    store = run(study, tmp_path / "s.zarr", workers=0)
     left_out = write_export(store, tmp_path / "copy")
     assert left_out == [
         "no claim: file(curve.csv) names what the copy does not hold; report.html has been judged by it"
@@ -208,9 +206,7 @@ def test_exports_are_of_equal_bytes_and_replace_only_exports(exports: Exports, t
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     said = call("export", store, tmp_path / "mine", code=2).stderr
-    assert said == (
-        f"hpcdp: FOLDER: a new one, an empty one or an earlier export; given: {tmp_path / 'mine'}, which holds other files\n"
-    )
+    assert f"FOLDER: a new one, an empty one or an earlier export; given: {tmp_path / 'mine'}, which holds" in said
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
     assert "is an exported copy" in call("export", copy, tmp_path / "more", code=2).stderr
 
@@ -220,9 +216,7 @@ def test_what_a_copy_lacks_is_refused(exports: Exports, tmp_path: Path) -> None:
     _, copy = exports("rows")
     for words in (["--accuracy"], ["--show-rows"], ["--rows", "--show-rows"]):
         said = call("show", copy, *words, code=2).stderr
-        assert said == (
-            f"hpcdp: {copy} is an exported copy, without samples, records and databases, which this needs; accepted: its store\n"
-        )
+        assert said.startswith(f"hpcdp: {copy} is an exported copy, without samples, records and databases, which")
     assert "is an exported copy" in call("plot", exports("pure")[1], "--loss", "-o", tmp_path / "p.png", code=2).stderr
     page = tmp_path / "p.html"
     assert "is an exported copy" in call("report", copy, "-o", page, "--show-rows", code=2).stderr
@@ -240,9 +234,7 @@ def test_a_store_has_a_path_and_never_an_address(exports: Exports, served: tuple
     (folder / "s.zarr").symlink_to(store)
     for place in (f"{address}/s.zarr", f"file://{store}", "memory://nothing"):
         said = call("show", place, code=2).stderr
-        assert said.startswith(
-            f"hpcdp: no exported copy at {place}: it has no export.json; a store is read by its path"
-        )
+        assert said.startswith(f"hpcdp: no exported copy at {place}: it has no export.json; a store is read by its")
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
     assert "cannot be reached" in call("show", f"http://127.0.0.1:{port}/x", code=1).stderr

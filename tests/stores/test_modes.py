@@ -16,7 +16,6 @@ from cryptography import x509
 
 from hpcdp.clusters.certificates import Certificate, security_in_memory
 from hpcdp.clusters.scratch import private_folder
-from hpcdp.store.modes import own_files
 
 
 @pytest.fixture(name="mask", params=[0o000, 0o077], ids=lambda mask: f"{mask:03o}")
@@ -60,16 +59,6 @@ def test_workers_of_a_client_with_a_mask_of_its_own_leave_nothing_either(tmp_pat
     assert writable(store) == []
     found = os.umask(mask)
     assert found == mask
-
-
-def test_contexts_within_each_other(mask: int) -> None:
-    with own_files():
-        with own_files():
-            pass
-        inner = os.umask(mask | 0o022)
-        assert inner == mask | 0o022
-    after = os.umask(mask)
-    assert after == mask
 
 
 def test_keys_and_their_folders_are_closed(tmp_path: Path, mask: int) -> None:

@@ -211,18 +211,6 @@ def test_other_fingerprints_than_one_a_chunk(
     assert "damaged" not in call("resume", store, "--workers", "0").stderr
 
 
-@pytest.mark.slow
-def test_a_pack_without_a_record_is_drawn_again(copy: Path, together: Path, small: None, drawn: list[Any]) -> None:
-    """As of a run that was killed between the two: others are not, and what has no record is gone."""
-    record = records(copy, "packs")[1]
-    blocks = set(record.body["fingerprints"])
-    record.unlink()
-    assert run(study_of(PAIRS), copy) == load_result(together).to_json()
-    assert len(drawn) == len(set(drawn)) == len(blocks)
-    folders = {path.name for path in (copy / "samples" / "packs").iterdir()}
-    assert folders == {record.name for record in records(copy, "packs")}
-
-
 def _strings(size: int) -> Outputs:
     found = np.empty(size, object)
     found[:] = [b"x" * (n % 5) for n in range(size)]
