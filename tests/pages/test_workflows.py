@@ -104,6 +104,8 @@ def test_catalogue_and_folders_agree(paper: Paper) -> None:
 
 
 def test_settings_of_papers_differ_in_size_only() -> None:
+    """And sizes of methods are those of studies."""
+    alike = {"train": 1, "test": 1}
     for paper in (EUREKA, FDP):
         for figure in paper.figures.values():
             for part in figure.parts:
@@ -111,32 +113,21 @@ def test_settings_of_papers_differ_in_size_only() -> None:
                 assert (large.mechanism, large.pairs) == (small.mechanism, small.pairs)
                 assert (large.study.seed, large.study.claim) == (small.study.seed, small.study.claim)
                 assert large.estimate.loss == small.estimate.loss
-    for figure in EUREKA.figures.values():
-        for part in figure.parts:
-            small, large = (read_study(EUREKA.place(figure), part, whole) for whole in (False, True))
-            assert large.estimate.train > small.estimate.train
-
-
-def test_sizes_of_methods_are_those_of_studies() -> None:
-    for figure in FDP.figures.values():
-        for part in figure.parts:
-            small, large = (read_study(FDP.place(figure), part, whole) for whole in (False, True))
-            sizes = figure.method.small, figure.method.paper  # type: ignore[attr-defined]
-            if isinstance(figure.method, Audits):
-                assert [max(test for _, test in size) for size in sizes] == [small.estimate.test, large.estimate.test]
-                assert small.study.claim is not None
-            else:
-                assert [max(size) for size in sizes] == [small.estimate.train, large.estimate.train]
-                assert len(small.estimate.etas) == 1000
-            alike = {"train": 1, "test": 1}
-            assert large.estimate.model_copy(update=alike) == small.estimate.model_copy(update=alike)
+                assert large.estimate.train > small.estimate.train or paper is FDP
+                if paper is FDP:
+                    assert large.estimate.model_copy(update=alike) == small.estimate.model_copy(update=alike)
+                    sizes = figure.method.small, figure.method.paper  # type: ignore[attr-defined]
+                    is_audit = isinstance(figure.method, Audits)
+                    most = [max(test for _, test in size) if is_audit else max(size) for size in sizes]
+                    assert most == [getattr(e.estimate, "test" if is_audit else "train") for e in (small, large)]
+                    assert small.study.claim is not None if is_audit else len(small.estimate.etas) == 1000
     for figure in LOCAL.figures.values():
         for part in figure.parts:
             study = read_study(LOCAL.place(figure), part)
             assert study.pure is not None
             assert study.pure.floor_of(study.estimate.train) == (1e-4 if figure.name in FINER else 1e-3)
-    fig6 = LOCAL.figures["fig6"]
-    assert {max(fig6.method.small)} == {read_study(LOCAL.place(fig6), part).estimate.train for part in fig6.parts}  # type: ignore[attr-defined]
+            if figure.name == "fig6":
+                assert max(figure.method.small) == study.estimate.train  # type: ignore[attr-defined]
 
 
 # Pages and what is kept
@@ -190,7 +181,6 @@ def every(**numbers: float) -> Callable[[dict[str, Any]], Any]:
 
 CHANGES: list[tuple[Paper, str, Callable[[dict[str, Any]], Any], str]] = [
     (EUREKA, "fig4a", raised("delta", 0.005), "within 5 standard errors"),
-    (EUREKA, "fig4a", raised("delta", -0.03), "within 5 standard errors"),
     (EUREKA, "fig4a", raised("lower", 0.01), "no certified bound is above"),
     (EUREKA, "fig9a", raised("lower", -1.0), "faulty, so bound above 0"),
     (EUREKA, "fig9a", raised("lower", 0.001), "correct, so bound not above 0"),
@@ -202,14 +192,10 @@ CHANGES: list[tuple[Paper, str, Callable[[dict[str, Any]], Any], str]] = [
     (FDP, "fig10", lambda result: result["runs"][0].update(clear=-1e-6), "certified limits"),
     (FDP, "fig4", cells(exact=38), "false alarms"),
     (FDP, "fig5", cells(hoeffding=399), "every audit"),
-    (FDP, "fig5", cells(published=79), "published procedure"),
-    (FDP, "fig5", cells(published=7), "published procedure"),
     (FDP, "fig12", cells(exact=399), "exact limits most often"),
     (HISTOGRAM, "precision", lambda result: result.update(upper=[[0.01] * 100] * 4), "holds ε"),
-    (HISTOGRAM, "precision", lambda result: result.update(certified=[[9.0] * 100] * 4), "holds ε"),
     (HISTOGRAM, "precision", lambda result: result.update(published=[[None] * 100] * 4), "published estimates"),
     (HISTOGRAM, "precision", lambda result: result.update(upper=[[9.0] * 100] * 4), "wide"),
-    (HISTOGRAM, "renyi", lambda result: result.update(published=[[1.0] * 20] * 2), "published estimates"),
     (HISTOGRAM, "domain", lambda result: result.update(upper=[[0.9] * 20] * 2), "holds ε"),
     (LOCAL, "fig1", lambda r: r.update(estimated=[[0.2] * len(r["points"])] * 2), "3-fold"),
     (LOCAL, "fig2", lambda result: result.update(level=0.9), "level"),
@@ -220,10 +206,8 @@ CHANGES: list[tuple[Paper, str, Callable[[dict[str, Any]], Any], str]] = [
     (LOCAL, "fig4b", every(certified=0.05), "certified limit is at least"),
     (LOCAL, "fig4c", every(certified=5.0), "at most 5 %"),
     (LOCAL, "fig4g", every(lower=0.1), "above ε₀"),
-    (LOCAL, "fig4h", every(certified=0.1), "the certified limit is above ε₀"),
     (LOCAL, "fig6", lambda result: result["mse"].__setitem__(-1, result["mse"][0]), "2-fold"),
     (LOCAL, "equal", every(literal=0.1), "to the letter"),
-    (LOCAL, "equal", every(certified=0.1), "certified"),
 ]
 """Of each kind of rule: a change of kept results that breaks it, and words of the rule."""
 
@@ -252,11 +236,10 @@ def test_rules_about_risk_and_claims_can_fail() -> None:
         assert rarely_detected("sgd", 1000, (0.07, 0.13))(counted)[0].passed is passes
 
 
-@pytest.mark.parametrize("name", ["fig4b", "fig7"])
-def test_what_is_not_resolved_is_a_triangle_at_its_limit(name: str) -> None:
+def test_what_is_not_resolved_is_a_triangle_at_its_limit() -> None:
     """And no point at 0: one triangle for each estimate that tells nothing."""
-    found = kept("eureka", name)
-    axes = EUREKA.figures[name].draw(found).axes
+    found = kept("eureka", "fig4b")
+    axes = EUREKA.figures["fig4b"].draw(found).axes
     lines = [line for axis in axes if axis.get_ylabel() == "δ(ε)" for line in axis.get_lines()]
     drawn = [y for line in lines if line.get_marker() == "v" for y in line.get_ydata()]
     unresolved = [row for one in found for row in one.result["spectrum"] if row["delta"] == 0.0]
@@ -379,17 +362,15 @@ def made(paper: Paper, folder: Path, file: str) -> tuple[Any, Any]:
     return tuple(json.loads((place / file).read_text()) for place in (paper.folder, folder))
 
 
-def test_make_judges_and_draws_what_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_make_judges_and_draws_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And says when a rule fails."""
     assert main(EUREKA, ["fig5a", "--kept", "--out", str(tmp_path)]) == 0
     assert "R4 pass" in capsys.readouterr().out
     assert (tmp_path / "fig5a" / "plot.png").is_file()
     one, other = made(EUREKA, tmp_path, "fig5a/result.json")
     assert one == other
-
-
-def test_make_says_when_a_rule_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     found = doctored(kept("eureka", "fig4a"), raised("lower", 0.01))
     monkeypatch.setattr("paper_figures.command.read_figure", lambda *_: found)
     assert main(EUREKA, ["fig4a", "--kept", "--out", str(tmp_path)]) == 1
@@ -438,15 +419,3 @@ def test_make_runs_and_gives_the_kept_bounds(scheduler: str, tmp_path: Path, mon
         assert other[bound] == pytest.approx(one[bound][:3], abs=2e-6)  # kept with six digits
     one, other = made(LOCAL, tmp_path, "fig3/result.json")
     assert other["estimate"] == pytest.approx(one["estimate"], rel=1e-5)  # kept with six digits
-
-
-@pytest.mark.slow
-def test_a_figure_runs_at_a_small_size(tmp_path: Path) -> None:
-    name, found = "fig9a", []
-    figure = EUREKA.figures[name]
-    for part in figure.parts:
-        study = smaller(EUREKA, name, part.key, train=1 << 17, test=1 << 17, chunk=1 << 16)
-        result = hpcdp.run(study, tmp_path / f"{study.name}.zarr", workers=0)
-        found.append(Found(part, study, json.loads(result.to_json())))
-    assert failed(figure, found) == []
-    figure.draw(found).savefig(tmp_path / "plot.png")
