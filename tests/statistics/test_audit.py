@@ -6,15 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from auditing import Overconfident, Scoring, learned, published, shifted
+from auditing import Overconfident, Scoring, learned
 from results import measured
 from true_claims import GAMMA, LIMITS, PAIRS, TRUE, claim, true_epsilons, true_mu
 
-from hpcdp.analytic import GaussianShift, NormalMixture, toy_dpsgd_pair
+from hpcdp.analytic import GaussianShift
 from hpcdp.losses import make_loss
 from hpcdp.losses.counts import audit_etas
 from hpcdp.results.audit import audit
-from hpcdp.study.claims import Claim
 
 RUNS = 400
 
@@ -72,55 +71,16 @@ def test_few_audits_show_the_planted_fault_and_no_other(reuse):
     assert (alarms > most_alarms(25)) == reuse
 
 
-# Detection (R21, R22)
-
-
-def detections(runs, loss, p, q, claimed, orientation="both", **sizes):
-    """How many of so many audits find a violation: with exact limits, with Hoeffding's, and as published."""
-    found = np.zeros(3, int)
-    for run in range(runs):
-        result = learned(make_loss(loss, {}), p, q, np.random.default_rng([19, run]), **sizes)
-        found[:2] += [audit(result, claimed, orientation, limits).verdict == "violation" for limits in LIMITS]
-        found[2] += published(result, claimed)
-    print(f"{loss}, {claimed.text}, {sizes}: of {runs}: exact, Hoeffding, published {found}")
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", ["knn", "kde"])
-def test_half_the_noise_is_detected(loss):
-    """R21: 10⁴ training and 10³ test outputs per database."""
-    p, q, _ = PAIRS["gaussian"]
-    exact, hoeffding, paper = detections(40, loss, p, q, claim("gaussian(mu=0.5)"), train=10_000, test=1000)
-    assert exact == hoeffding == 40
-    assert paper <= hoeffding
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", ["knn", "kde"])
-def test_twice_the_updates_are_detected(loss):
-    """R21: the published rule finds about 7 to 13 % with 10³ test outputs; every rule finds all with 10⁴."""
-    mixture = toy_dpsgd_pair(updates=10)
-    assert isinstance(mixture, NormalMixture)
-
-    def q(rng, size):
-        return rng.normal(size=size) + rng.choice(mixture.shifts, size, p=mixture.weights / mixture.weights.sum())
-
-    claimed = Claim("τ = 5", toy_dpsgd_pair(updates=5))
-    p = shifted("normal", 0.0)
-    exact, hoeffding, paper = detections(40, loss, p, q, claimed, "forward", train=10_000, test=1000)
-    assert paper <= 40 * 0.13 + 4.0 * math.sqrt(40 * 0.13 * 0.87)
-    assert paper <= hoeffding <= exact
-    assert detections(20, loss, p, q, claimed, "forward", train=10_000, test=10_000).tolist() == [20, 20, 20]
-
-
 @pytest.mark.parametrize(("loss", "train"), [("knn", 100), ("knn", 1000), ("kde", 1000)])
 @pytest.mark.parametrize("gamma", [0.01, 0.1])
 def test_a_fifth_of_the_noise_is_always_detected(loss, train, gamma):
-    """R22: 10⁴ test outputs per database."""
+    """R22: 10⁴ test outputs per database; by exact limits and by Hoeffding's. Less noise that is missing: `test_power`."""
     p, q, _ = PAIRS["gaussian"]
-    sizes = {"train": train, "test": 10_000, "confidence": 1.0 - gamma}
-    assert detections(20, loss, p, q, claim("gaussian(mu=0.2)"), **sizes).tolist() == [20, 20, 20]
+    for run in range(20):
+        rng = np.random.default_rng([19, run])
+        result = learned(make_loss(loss, {}), p, q, rng, train=train, test=10_000, confidence=1.0 - gamma)
+        found = {audit(result, claim("gaussian(mu=0.2)"), "both", limits).verdict for limits in LIMITS}
+        assert found == {"violation"}
 
 
 @pytest.mark.parametrize("loss", ["knn", "kde"])

@@ -58,18 +58,14 @@ def test_audits_of_a_third_are_rarely_enough_and_of_three_times_as_many_nearly_a
 
 @pytest.mark.slow
 def test_more_pairs_and_nearer_claims_take_more():
-    near, far, many = (
-        power("laplace(epsilon=0.9)", "laplace(epsilon=1)"),
-        power("laplace(epsilon=0.5)", "laplace(epsilon=1)"),
-        power("laplace(epsilon=0.5)", "laplace(epsilon=1)", pairs=100),
-    )
+    near, far = (power(f"laplace(epsilon={claimed})", "laplace(epsilon=1)") for claimed in (0.9, 0.5))
+    many = power("laplace(epsilon=0.5)", "laplace(epsilon=1)", pairs=100)
     assert near.audit > 5 * far.audit
     assert near.sequential > 5 * far.sequential
     assert far.audit < many.audit < 2 * far.audit
     assert far.sequential < many.sequential < 4 * far.sequential
-    same = power(
-        "laplace(epsilon=0.5)*dp(epsilon=0)", "laplace(epsilon=1)*dp(epsilon=0)"
-    )  # an output that tells nothing
+    nothing = "dp(epsilon=0)"  # an output that tells nothing
+    same = power(f"laplace(epsilon=0.5)*{nothing}", f"laplace(epsilon=1)*{nothing}")
     assert same.audit == pytest.approx(far.audit, rel=0.05)
     assert same.sequential == pytest.approx(far.sequential, rel=0.3)
     for truth in ("laplace(epsilon=1)", "laplace(epsilon=0.5)"):

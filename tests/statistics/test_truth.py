@@ -253,7 +253,7 @@ def test_relative_spectrum(client, tmp_path):
 
 
 def check_maximum(result, curves, k):
-    """The maximum and who leads, wherever the exact lead is more than noise and regret can turn; returns the leaders."""
+    """The maximum and who leads, wherever the exact lead is more than noise and regret can turn."""
     leaders = set()
     for column, epsilon in enumerate(result["epsilon"]):
         truth = np.array([[float(c.delta(epsilon, side)) for side in DIRECTIONS] for c in curves])
@@ -269,28 +269,3 @@ def check_maximum(result, curves, k):
             leaders.add(int(best))
             assert pair == best
     assert leaders
-    return leaders
-
-
-MODULE = """
-import numpy as np
-
-def draw(database, size, rng, *, epsilon):
-    votes = np.array([np.count_nonzero(database == outcome) for outcome in range(3)])
-    weights = np.exp(epsilon * votes / 2)
-    return rng.choice(3, size, p=weights / weights.sum())
-"""
-
-
-@pytest.mark.parametrize("loss", ["knn", "frequency"])
-def test_relative_spectrum_of_a_mechanism_in_the_study_folder(loss, client, tmp_path):
-    (tmp_path / "most_frequent.py").write_text(MODULE)
-    epsilons = [0.1 * i for i in range(8)]
-    study = make_study(
-        "most_frequent:draw", {"epsilon": 2.0}, {"databases": [[0, 1, 1]]}, seed=31, folder=tmp_path, loss=loss,
-        epsilons=epsilons, train=SIZE, test=SIZE, chunk=1 << 16,
-    )  # fmt: skip
-    result = run(study, tmp_path / "store", client)
-    assert result.pairs == [{"pair": 0, "database": 0, "rows": [0]}, {"pair": 1, "database": 0, "rows": [1, 2]}]
-    curves = [Discrete(MODE[0], MODE[2]), Discrete(MODE[0], MODE[1])]
-    assert check_maximum(result, curves, choose_k("sqrt", 2 * SIZE)) == {0, 1}

@@ -118,12 +118,3 @@ def shifted(law: str, shift: float) -> Draw:
 def mass(probabilities) -> Draw:
     """Draws of a pmf on 0, 1, …"""
     return lambda rng, size: rng.choice(len(probabilities), size, p=probabilities).astype(float)
-
-
-def published(result: Result, claim) -> bool:
-    """Algorithm 2 of Askin et al. (2025) with its box: eq. 7, the largest gap, and eq. 20 with w = √(ln(4/γ)/(2n))."""
-    gap = claim.tradeoff(result["training_alpha"][0]) - result["training_beta"][0]
-    best, size = int(gap.argmax()), result.study.estimate.test
-    radius = np.sqrt(np.log(4.0 / (1.0 - result.confidence)) / (2.0 * size))
-    alpha, beta = result["alpha"][0, best] + radius, result["beta"][0, best] + radius
-    return bool(alpha <= 1.0 and claim.tradeoff(alpha) > beta)
