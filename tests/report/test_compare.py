@@ -20,7 +20,6 @@ from hpcdp.results.comparison import compare, largest_difference
 from hpcdp.results.result import load_result
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
-from hpcdp.study.file import Study
 
 LEVELS = [0.0, 0.5, 1.0]
 
@@ -104,9 +103,8 @@ def test_common_levels_only(three):
 
 
 def test_incomplete_stores(three):
-    body = make_study(
-        "laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=1, train=500, test=500, epsilons=LEVELS, keep="none"
-    )
+    sizes = {"train": 500, "test": 500, "epsilons": LEVELS, "keep": "none"}
+    body = make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=1, **sizes)
     empty = named(unmeasured(body), "empty")
     with pytest.raises(StudyError, match="no ε in common"):
         compare([three[0], empty])
@@ -130,14 +128,11 @@ def test_names(three):
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory, client):
-    folder = tmp_path_factory.mktemp("compare")
-    for name, epsilon, levels in (("a", 0.5, LEVELS), ("b", 1.0, [0.0, 0.5, 1.0, 1.5])):
-        study = make_study(
-            "laplace", {"epsilon": epsilon}, [([0.0], [1.0])], seed=2, train=10_000, test=10_000, epsilons=levels
-        )
-        body = study.to_dict()
-        body["study"]["name"] = name
-        run(Study.from_dict(body), folder / f"{name}.zarr", client)
+    folder, sizes = tmp_path_factory.mktemp("compare"), {"train": 10_000, "test": 10_000}
+    for name, epsilon, levels in (("a", 0.5, LEVELS), ("b", 1.0, [*LEVELS, 1.5])):
+        own = {"head": {"name": name}, "epsilons": levels, **sizes}
+        study = make_study("laplace", {"epsilon": epsilon}, [([0.0], [1.0])], seed=2, **own)
+        run(study, folder / f"{name}.zarr", client)
     return folder
 
 
@@ -177,20 +172,17 @@ def test_picture(stores):
     assert logged.get_ylim()[0] > 0
 
 
-@pytest.mark.parametrize(
-    ("given", "drawn"),
-    [
-        (["weak", "plain"], ["weak", "plain"]),
-        (["runs/a.zarr", "runs/b.zarr"], ["runs/a.zarr", "runs/b.zarr"]),
-        ([f"/{'deep/' * 20}a.zarr", f"/{'deep/' * 20}b.zarr", "weak"], ["…/a.zarr", "…/b.zarr", "weak"]),
-        ([f"/{'deep/' * 20}a/s.zarr", f"/{'deep/' * 20}b/s.zarr"], ["…/a/s.zarr", "…/b/s.zarr"]),
-        (
-            [f"/a/{'deep/' * 20}s.zarr", f"/b/{'deep/' * 20}s.zarr"],
-            ["…/a/deep/deep/deep/d…eep/deep/deep/s.zarr", "…/b/deep/deep/deep/d…eep/deep/deep/s.zarr"],
-        ),
-        (["x" * 99, "x" * 100], ["x" * 99, "x" * 100]),
-    ],
-)
+DEEP = "deep/" * 20
+LEGENDS = [
+    (["runs/a.zarr", "runs/b.zarr"], ["runs/a.zarr", "runs/b.zarr"]),
+    ([f"/{DEEP}a.zarr", f"/{DEEP}b.zarr", "weak"], ["…/a.zarr", "…/b.zarr", "weak"]),
+    ([f"/{DEEP}a/s.zarr", f"/{DEEP}b/s.zarr"], ["…/a/s.zarr", "…/b/s.zarr"]),
+    ([f"/{own}/{DEEP}s.zarr" for own in "ab"], [f"…/{own}/deep/deep/deep/d…eep/deep/deep/s.zarr" for own in "ab"]),
+    (["x" * 99, "x" * 100], ["x" * 99, "x" * 100]),
+]
+
+
+@pytest.mark.parametrize(("given", "drawn"), LEGENDS)
 def test_legends_have_the_end_of_long_paths_that_tells_them_apart(stores, given, drawn):
     results = [load_result(stores / f"{name}.zarr") for name in "aba"[: len(given)]]
     figure = draw_comparison(replace(compare(results[:2]), results=tuple(results), names=tuple(given)))

@@ -10,9 +10,10 @@ from pathlib import Path
 import matplotlib.figure
 import numpy as np
 import pytest
-from commands import call
-from pages import Page, make_store, page_of
+from commands import call, write_study
+from pages import Page, page_of
 from PIL import Image
+from studies import make_study
 
 import hpcdp
 from hpcdp import load_result
@@ -24,7 +25,6 @@ from hpcdp.report.plots_methods import draw_audit
 from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import PURE
-from hpcdp.study.file import Study
 
 LEVELS = [round(0.1 * n, 1) for n in range(23)]
 CLAIMS = ["laplace(epsilon=0.45)", "laplace(epsilon=0.75)", "gaussian(mu=0.2)", "dp(epsilon=0.35)"]
@@ -33,25 +33,16 @@ CLAIMS = ["laplace(epsilon=0.45)", "laplace(epsilon=0.75)", "gaussian(mu=0.2)", 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """Laplace noise with ε = 1 at 23 levels, two pairs, and points."""
-    body = {
-        "study": {"name": "print", "seed": 41, "claim": "laplace(epsilon=0.5)"},
-        "mechanism": {"call": "laplace", "parameters": {"epsilon": 1.0}},
-        "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}, {"d": [2.0], "d_prime": [3.0]}]},
-        "estimate": {"train": 6000, "test": 6000, "epsilons": LEVELS, "etas": [0.5, 2.0]},
-    }
+    pairs, head = [([0.0], [1.0]), ([2.0], [3.0])], {"name": "print", "claim": "laplace(epsilon=0.5)"}
+    sizes = {"train": 6000, "test": 6000, "epsilons": LEVELS, "etas": [0.5, 2.0], "loss": "auto"}
     store = tmp_path_factory.mktemp("print") / "print.zarr"
-    run(Study.from_dict(body), store, workers=0)
+    run(make_study("laplace", {"epsilon": 1.0}, pairs, seed=41, head=head, **sizes), store, workers=0)
     return load_result(store)
 
 
 def unclaimed(result: Result) -> Result:
-    return replace(result, study=replace_claim(result.study, None))
-
-
-def replace_claim(study: Study, claim: str | None) -> Study:
-    body = study.to_dict()
-    body["study"] = {name: value for name, value in body["study"].items() if name != "claim"}
-    return Study.from_dict(body | ({} if claim is None else {"study": {**body["study"], "claim": claim}}))
+    header = result.study.study.model_copy(update={"claim": None})
+    return replace(result, study=result.study.model_copy(update={"study": header}))
 
 
 @pytest.mark.parametrize("claim", [*CLAIMS, None])
@@ -120,25 +111,11 @@ def test_columns_that_the_samples_chose_are_not_called_given(result: Result, tmp
     assert "which one it is was found by these samples" in page.text
 
 
-@pytest.mark.slow
-def test_how_to_repeat_a_study_is_said_once(result: Result, tmp_path: Path) -> None:
-    private, whole = page_of(result, tmp_path / "p.html"), page_of(result, tmp_path / "w.html", show_rows=True)
-    own, above = "With the study's own file as print.toml", "With the text above as print.toml"
-    assert [own in page.text for page in (private, whole)] == [True, False]
-    assert [above in page.text for page in (private, whole)] == [False, True]
-    for page in (private, whole):
-        assert "pip install" not in page.text
-        assert f"and hpcdp {hpcdp.__version__}:" in page.text
-
-
 @pytest.mark.parametrize("command", ["show", "plan", "verify", "accuracy"])
 def test_the_small_print_is_no_wider_than_its_neighbours(result: Result, tmp_path: Path, command: str) -> None:
-    study = tmp_path / "print.toml"
-    study.write_text(
-        '[study]\nname = "print"\nseed = 41\n[mechanism]\ncall = "laplace"\nparameters = { epsilon = 1.0 }\n'
-        "[pairs]\ngiven = [ { d = [0.0], d_prime = [1.0] } ]\n[estimate]\ntrain = 6000\ntest = 6000\n"
-        "epsilons = { start = 0.0, stop = 2.2, count = 23 }\n"
-    )
+    sizes = {"train": 6000, "test": 6000, "epsilons": LEVELS}
+    pair = "given = [ { d = [0.0], d_prime = [1.0] } ]"
+    study = write_study(tmp_path, call="laplace", parameters={"epsilon": 1.0}, pairs=pair, **sizes)
     words = {"plan": ["plan", study], "accuracy": ["show", result.store, "--accuracy"]}.get(
         command, [command, result.store]
     )
@@ -163,10 +140,3 @@ def test_a_picture_is_shown_wherever_a_figure_is_returned(result: Result) -> Non
         assert picture.format == "PNG"
         assert picture.size == (round(width), round(height))
         assert np.unique(np.asarray(picture)).size > 20  # something is drawn
-
-
-@pytest.mark.slow
-def test_pictures_of_other_studies_are_shown_too(tmp_path: Path) -> None:
-    for kind in ("pure", "risk"):
-        figure = load_result(make_store(tmp_path / kind, kind)).plot()
-        assert figure._repr_png_().startswith(b"\x89PNG"), kind

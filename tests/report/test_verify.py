@@ -15,6 +15,7 @@ from results import changed, measured, unmeasured
 from studies import make_study, run
 
 from hpcdp.analytic import LaplaceShift
+from hpcdp.driver import driver
 from hpcdp.notions.bounds import joint_lower, split_lower
 from hpcdp.report.plots import draw
 from hpcdp.report.table import table
@@ -28,6 +29,7 @@ from hpcdp.study.file import Study
 HERE = Path("nowhere")
 LEVELS = [0.0, 0.25, 0.5, 0.75, 1.0]
 PAIR = [([0.0], [1.0])]
+LAPLACE = ("laplace", {"epsilon": 1.0}, PAIR)
 KEYS = {"pair", "direction", "epsilon", "delta", "lower", "claimed", "gap", "standard_error", "violated"}
 
 
@@ -36,7 +38,7 @@ def claim(text, folder=HERE):
 
 
 def laplace(seed=5, size=1 << 15, epsilons=LEVELS, **estimate):
-    return measured("laplace", {"epsilon": 1.0}, PAIR, seed=seed, train=size, test=size, epsilons=epsilons, **estimate)
+    return measured(*LAPLACE, seed=seed, train=size, test=size, epsilons=epsilons, **estimate)
 
 
 def between(result):
@@ -101,9 +103,6 @@ def test_a_violation_in_the_reverse_direction_only():
     assert "reverse" in report([verdict])
 
 
-# What lies between the study's levels
-
-
 def test_points_of_a_file_claim_more_than_their_levels(tmp_path):
     (tmp_path / "wide.csv").write_text("epsilon,delta\n0,1\n0.25,0.01\n0.5,0.01\n")
     found = claim("file(wide.csv)", tmp_path)
@@ -151,9 +150,6 @@ def test_every_output_shows_the_claim_that_is_judged(tmp_path, monkeypatch):
     assert np.isclose(scores, fit.residual, rtol=1e-9).any()
 
 
-# Not separable
-
-
 def test_the_sample_size_that_would_separate():
     found = laplace(size=4096)
     verdict = verify(found, claim(between(found)))
@@ -169,10 +165,8 @@ def test_the_sample_size_that_would_separate():
     inflation, level = math.exp(separation.epsilon), float(levels[place[2]] or levels.sum() / np.count_nonzero(levels))
 
     def passes(n, x0, x1):
-        return (
-            max(joint_lower(x0, n, x1, n, inflation, level), split_lower(x0, n, x1, n, inflation, level))
-            > (verdict.claimed[place])
-        )
+        found = (lower(x0, n, x1, n, inflation, level) for lower in (joint_lower, split_lower))
+        return max(found) > verdict.claimed[place]
 
     n = separation.test
     assert passes(n, round(a * n), round(b * n))
@@ -216,20 +210,14 @@ def test_two_digits_upwards():
     assert [round_up(value) for value in (1, 9.2, 99.5, 101, 1234, 1200)] == [1, 10, 100, 110, 1300, 1200]
 
 
-# Incomplete
-
-
 def test_nothing_counted_yet():
-    study = make_study("laplace", {"epsilon": 1.0}, PAIR, seed=1, train=500, test=500, epsilons=[0.0, 1.0], keep="none")
+    study = make_study(*LAPLACE, seed=1, train=500, test=500, epsilons=[0.0, 1.0], keep="none")
     found = verify(unmeasured(study), claim("dp(epsilon=1)"))
     assert (found.verdict, found.cells(), found.separation) == ("not separable", [], None)
     assert "INCOMPLETE" in report([found])
     assert "Several looks at a store that grows do not hold" in report([found])
     assert rank(found.result, [claim("dp(epsilon=1)"), claim("dp(epsilon=2)")]) is None
     assert json.loads(to_json([found]))["complete"] is False
-
-
-# Which claim fits best
 
 
 def test_the_right_noise_level_fits_best(result):
@@ -296,17 +284,13 @@ def test_the_true_claim_is_seldom_rejected_and_a_wrong_one_at_the_size_that_was_
     assert rejected["laplace(epsilon=0.9)"] / runs == pytest.approx(power, abs=0.05 + 4 * 0.5 / math.sqrt(runs))
 
 
-# The command
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, client):
     path = tmp_path_factory.mktemp("verify")
     common = {"train": 10_000, "test": 10_000, "epsilons": [0.0, 0.5, 1.0]}
     study = make_study("laplace", {"epsilon": 1.0}, [*PAIR, ([0.0], [0.5])], seed=2, **common)
     run(study, path / "one.zarr", client)
-    literal = make_study("laplace", {"epsilon": 1.0}, PAIR, seed=2, loss="literal-knn", **common)
-    run(literal, path / "literal.zarr", client)
+    run(make_study(*LAPLACE, seed=2, loss="literal-knn", **common), path / "literal.zarr", client)
     return path
 
 
@@ -344,18 +328,22 @@ def test_several_claims(folder):
     assert "best fit first" in text
 
 
-def test_an_incomplete_store_and_the_claim_of_its_study(tmp_path, client):
-    def study(pairs):
-        body = make_study(
-            "laplace", {"epsilon": 1.0}, pairs, seed=2, train=5000, test=5000, epsilons=[0.0, 0.5]
-        ).to_dict()
-        body["study"]["claim"] = "dp(epsilon=0.2)"
-        return Study.from_dict(body)
+def test_an_incomplete_store_and_the_claim_of_its_study(tmp_path):
+    """A violation among the cells that are known is one; none among them is no success: the others were not looked at."""
 
-    store = tmp_path / "grown.zarr"
-    run(study(PAIR), store, client)
+    def study(*more):
+        sizes = {"train": 5000, "test": 5000, "epsilons": [0.0, 0.5]}
+        return make_study(*LAPLACE[:2], [*PAIR, *more], seed=2, head={"claim": "dp(epsilon=0.2)"}, **sizes)
+
+    def junit(*options, code):
+        return ElementTree.fromstring(
+            call("verify", store, "--format", "junit", *options, code=code).stdout.split("\n", 1)[1]
+        )[0]
+
+    store, second = tmp_path / "grown.zarr", ([0.0], [0.1])
+    driver.run(study(), store, workers=0)
     counts = records(store, "counts")
-    run(study([*PAIR, ([0.0], [0.1])]), store, client)
+    driver.run(study(second), store, workers=0)
     (store / "records" / "results.json").unlink()
     for record in set(records(store, "counts")) - set(counts):
         record.unlink()
@@ -363,38 +351,34 @@ def test_an_incomplete_store_and_the_claim_of_its_study(tmp_path, client):
     assert (found["verdict"], found["claim"], found["complete"]) == ("violation", "dp(epsilon=0.2)", False)
     assert {cell["pair"] for cell in found["cells"]} == {0}
     text = call("verify", store, code=3).stdout
-    assert "INCOMPLETE" in text
-    assert f"hpcdp resume {store}" in text
-    assert "4 of 8 cells" in text
-    # no violation among the cells that are known is no success: the others were not looked at
-    consistent = ("verify", store, "--claim", "dp(epsilon=2)")
-    for form in ("json", "table"):
-        done = call(*consistent, "--format", form, code=1)
-        (line,) = done.stderr.splitlines()
-        assert line.startswith(f"hpcdp: {store} is not complete: 4 of 8 cells have all their counts")
-        accepted = call(*consistent, "--format", form, "--incomplete")
-        assert (accepted.stdout, accepted.stderr) == (done.stdout, "")
-    done, accepted = (
-        call(*consistent, "--format", "junit", *more, code=code) for more, code in (((), 1), (["--incomplete"], 0))
+    assert all(words in text for words in ("INCOMPLETE", f"hpcdp resume {store}", "4 of 8 cells"))
+    assert call("verify", store, "--incomplete", code=3).stderr == ""
+    assert junit(code=3)[0].get("message") == "violation; incomplete: 4 of 8 cells"
+
+    consistent, incomplete = (
+        ("--claim", "dp(epsilon=2)"),
+        f"{store} is not complete: 4 of 8 cells have all their counts",
     )
-    cases = [ElementTree.fromstring(one.stdout.split("\n", 1)[1])[0] for one in (done, accepted)]
-    assert [part.tag for case in cases for part in case] == ["error", "system-out"]
-    assert cases[0][0].get("message") == "incomplete: 4 of 8 cells"
-    violated = ElementTree.fromstring(call("verify", store, "--format", "junit", code=3).stdout.split("\n", 1)[1])
-    assert violated[0][0].get("message") == "violation; incomplete: 4 of 8 cells"
-    assert "The store is not complete: 4 of 8 cells" in call(*consistent, "--format", "markdown", code=1).stdout
-    done = json.loads(call(*consistent, "--format", "json", "--incomplete").stdout)
+    for form in ("json", "table"):
+        done = call("verify", store, *consistent, "--format", form, code=1)
+        assert done.stderr.startswith(f"hpcdp: {incomplete}")
+        assert done.stderr.count("\n") == 1
+        accepted = call("verify", store, *consistent, "--format", form, "--incomplete")
+        assert (accepted.stdout, accepted.stderr) == (done.stdout, "")
+    done = json.loads(call("verify", store, *consistent, "--format", "json", "--incomplete").stdout)
     told = ("verdict", "complete", "cells_known", "cells_planned")
     assert [done[name] for name in told] == ["consistent", False, 4, 8]
-    assert call("verify", store, "--incomplete", code=3).stderr == ""
+    (error,), (accepted,) = junit(*consistent, code=1), junit(*consistent, "--incomplete", code=0)
+    assert (error.tag, error.get("message"), accepted.tag) == ("error", "incomplete: 4 of 8 cells", "system-out")
+    markdown = call("verify", store, *consistent, "--format", "markdown", code=1).stdout
+    assert "The store is not complete: 4 of 8 cells" in markdown
     for record in records(store, "counts"):
         record.unlink()
-    nothing = call(*consistent, "--format", "json", code=1)
+    nothing = call("verify", store, *consistent, "--format", "json", code=1)
     assert "0 of 8 cells" in nothing.stderr
     assert json.loads(nothing.stdout)["cells"] == []
-    assert call("show", store).returncode == 0
-    run(study([*PAIR, ([0.0], [0.1])]), store, client)
-    assert call(*consistent).stderr == ""
+    driver.run(study(second), store, workers=0)
+    assert call("verify", store, *consistent).stderr == ""
 
 
 def test_paths_of_claims_are_relative_to_the_current_folder(folder, tmp_path, monkeypatch):

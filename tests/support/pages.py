@@ -12,6 +12,7 @@ from typing import Any
 from commands import call
 
 from hpcdp.driver.driver import run
+from hpcdp.engine.progress import Silent
 from hpcdp.errors import HpcdpError
 from hpcdp.report.html.provenance import to_toml
 from hpcdp.results.result import Result
@@ -173,21 +174,14 @@ def audit_batches(store: Path, claim: str, *options: Any, code: int = 0) -> Any:
     return json.loads(call("audit", study, "--claim", claim, *BATCHES, *options, "--store", store, code=code).stdout)
 
 
-class _Breaking:
+class _Breaking(Silent):
     """Has the mechanism fail once work begins: trial draws went well."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def note(self, text: str) -> None:
-        """Nothing."""
-
     def begin(self, label: str, units: float) -> None:
-        """From now on it fails."""
         (self.folder / "broken").touch()
-
-    def advance(self, units: float) -> None:
-        """Nothing."""
 
 
 @dataclass
