@@ -125,13 +125,9 @@ WORKER_KEYS = ", ".join(WorkerJob.model_fields)
         ({"workers": {}}, "workers: unknown key (given: of type dict); accepted: cluster, worker, size, driver"),
         ({"worker__cores": None}, f"worker.cores: required and missing; accepted keys here: {WORKER_KEYS}"),
         ({"worker__walltime": "4 hours"}, f"worker.walltime: {DURATION}; given: '4 hours'"),
-        ({"worker__walltime": 240}, f"worker.walltime: {DURATION}; given: 240"),
-        ({"driver__walltime": "1.5h"}, f"driver.walltime: {DURATION}; given: '1.5h'"),
         ({"cluster__poll": "-1s"}, f"cluster.poll: {DURATION}; given: '-1s'"),
         ({"worker__memory": "lots"}, f"worker.memory: {MEMORY}; given: 'lots'"),
-        ({"driver__memory": 4}, f"driver.memory: {MEMORY}; given: 4"),
         ({"worker__cores": 0}, "worker.cores: greater than or equal to 1; given: 0"),
-        ({"worker__cores": "8"}, "worker.cores: a valid integer; given: '8'"),
         ({"cluster__system": "pbs"}, "cluster.system: 'slurm'; given: 'pbs'"),
         ({"cluster__driver": "login"}, "cluster.driver: 'elastic' or 'allocation'; given: 'login'"),
         ({"cluster__interface": "ib 0"}, "cluster.interface: one word without spaces; given: 'ib 0'"),
@@ -146,7 +142,6 @@ WORKER_KEYS = ", ".join(WorkerJob.model_fields)
         ({"size": {"minimum": 5, "maximum": 2}}, "size.minimum is at most maximum = 2; given: 5"),
         ({"size": {"minimum": 2}}, "size.maximum is needed where minimum is given"),
         ({"size": {}}, "size: exactly one of: jobs | minimum and maximum | nodes"),
-        ({"size": {"jobs": 1, "maximum": 2}}, "size: exactly one of: jobs | minimum and maximum | nodes"),
         ({"size": {"nodes": 2}}, 'size.nodes goes with cluster.driver = "allocation", jobs or maximum with "elastic"'),
         ({"cluster__driver": "allocation"}, 'size.nodes goes with cluster.driver = "allocation"'),
     ],
@@ -159,23 +154,17 @@ def test_mistakes_are_named(changes: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize("line", FOREIGN)
 def test_directives_that_make_a_script_no_job_of_ours(line: str) -> None:
-    said = (
-        "options of sbatch but --array, --clusters, --job-name, --wait, --test-only, --wrap, with which a script is not"
-    )
+    said = "options of sbatch but --array, --clusters, --job-name, --wait, --test-only, --wrap"
     for section in ("worker", "driver"):
-        with pytest.raises(StudyError) as caught:
+        with pytest.raises(StudyError, match=rf"^site\.toml: {section}\.directives: {said}, .*{re.escape(line)}"):
             Profile.from_dict(profile(**{f"{section}__directives": ["--exclusive", line]}), "site.toml")
-        assert str(caught.value).startswith(f"site.toml: {section}.directives: {said} one job of hpcdp's; given: [")
-        assert line in str(caught.value)
     with pytest.raises(StudyError, match=r"cluster\.prologue: options of sbatch but"):
         Profile.from_dict(profile(cluster__prologue=["module load x", f"#SBATCH {line}"]))
 
 
 def test_a_refused_directive_leaves_nothing_behind(tmp_path: Path, study: Path) -> None:
     site = tmp_path / "site.toml"
-    site.write_text(
-        '[worker]\ncores = 1\nmemory = "1GB"\nwalltime = "1h"\ndirectives = ["--array=0-1"]\n[size]\njobs = 1\n'
-    )
+    site.write_text((SLURM / "small.toml").read_text().replace("[worker]", '[worker]\ndirectives = ["--array=0-1"]'))
     for command in (["submit", study, "--profile", site], ["run", study, "--cluster", site]):
         said = call(*command, "--store", tmp_path / "s.zarr", code=2).stderr
         assert re.fullmatch(r"hpcdp: .*worker\.directives: options of sbatch but --array.*\n", said)
@@ -205,10 +194,11 @@ def test_every_mistake_is_named_at_once() -> None:
 def test_files_that_are_no_profiles(tmp_path: Path, study: Path) -> None:
     missing, broken = tmp_path / "missing.toml", tmp_path / "broken.toml"
     broken.write_text("[worker\n")
-    assert (
-        f"cannot read the profile {missing}: No such file" in call("plan", study, "--profile", missing, code=2).stderr
-    )
-    assert f"{broken} is not TOML: " in call("plan", study, "--profile", broken, code=2).stderr
+    for path, words in (
+        (missing, f"cannot read the profile {missing}: No such file"),
+        (broken, f"{broken} is not TOML: "),
+    ):
+        assert words in call("plan", study, "--profile", path, code=2).stderr
 
 
 @pytest.mark.slow

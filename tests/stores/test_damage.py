@@ -113,26 +113,20 @@ def altered(raw: bytes) -> bytes:
     return raw[:place] + b"%d" % (int(raw[place : place + 1]) - 1) + raw[place + 1 :]
 
 
-def spelled_otherwise(raw: bytes) -> bytes:
-    """The same as `hpcdp` does not spell it."""
-    return json.dumps(json.loads(altered(raw))).encode() + b"\n"
-
-
-def cut_short(raw: bytes) -> bytes:
-    return raw[:-40] + b"\n"
-
-
-def run_together(raw: bytes) -> bytes:
-    """The next line follows at once, so that it is as lost."""
-    return raw[:-1]
+HARMS: dict[str, tuple[Callable[[bytes], bytes], bool]] = {
+    "altered": (altered, True),
+    "spelled otherwise than hpcdp does": (lambda raw: json.dumps(json.loads(altered(raw))).encode() + b"\n", False),
+    "cut short": (lambda raw: raw[:-40] + b"\n", False),
+    "run together with the next line, which is as lost": (lambda raw: raw[:-1], True),
+}
+"""What becomes of a record, and whether its name can still be told."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "harmed",
-    [cut_short, run_together, *(pytest.param(f, marks=pytest.mark.promise) for f in (altered, spelled_otherwise))],
-)
-def test_a_damaged_count_record(harmed: Callable[[bytes], bytes], whole: Path, copy: Path, scheduler: str) -> None:
+@pytest.mark.promise
+@pytest.mark.parametrize("name", HARMS)
+def test_a_damaged_count_record(name: str, whole: Path, copy: Path, scheduler: str) -> None:
+    harmed, is_named = HARMS[name]
     (record, *_), before = records(copy, "counts"), contents(copy)
     raw = record.read_bytes()
     change(copy, lambda _, name, line: harmed(line) if name == record.name else line)
@@ -140,12 +134,10 @@ def test_a_damaged_count_record(harmed: Callable[[bytes], bytes], whole: Path, c
     for folder in unrecorded:
         folder.mkdir(parents=True)
     drawn = len(calls(whole, copy))
-    assert json.loads(show(copy))["complete"] is False, (
-        "what no record counts is no result, whatever the root arrays say"
-    )
+    assert json.loads(show(copy))["complete"] is False, "what no record counts is no result, whatever root arrays say"
     done = call("run", whole / "study.toml", "--store", copy, "--cluster", scheduler)
     (line,) = damaged_lines(done.stderr)
-    if harmed in (altered, run_together):
+    if is_named:
         assert f"damaged: the record counts/{record.name}, line " in line
     else:
         assert re.search(r"damaged: line \d+ of the journal 0{5}1-[0-9a-f]{32}\.jsonl is damaged; what it ", line)
@@ -355,28 +347,19 @@ def test_a_store_that_may_only_be_read(whole: Path, disk: Path, scheduler: str) 
     remount(disk, "ro")
     assert show(store) == show(whole / "s.zarr")
     assert "complete" in hpcdp("status", store, folder=whole).stdout
-    for command in (("resume", store), ("run", whole / "study.toml", "--store", store)):
+    new = disk / "new.zarr"
+    for command, place in ((("resume", store), store), (("run", whole / "study.toml", "--store", new), new)):
         line = one_message(hpcdp(*command, "--cluster", scheduler, folder=whole, code=1))
         assert "Read-only file system" in line
-        assert str(store) in line
-    line = one_message(
-        hpcdp("run", whole / "study.toml", "--store", disk / "new.zarr", "--cluster", scheduler, folder=whole, code=1)
-    )
-    assert "Read-only file system" in line
+        assert str(place) in line
     remount(disk, "rw")
 
 
 def test_what_is_said_of_a_complete_store_is_derived_from_its_records(tmp_path: Path) -> None:
     """Not from root arrays, though their digests fit them, nor from anything else that lies in the store."""
-    study = write_study(
-        tmp_path,
-        call="laplace",
-        parameters={"epsilon": 1.0},
-        pairs="given = [ { d = [0.0], d_prime = [1.0] } ]",
-        train=4000,
-        test=4000,
-        claim="laplace(epsilon=0.3)",
-    )
+    pair = "given = [ { d = [0.0], d_prime = [1.0] } ]"
+    sizes = {"train": 4000, "test": 4000, "claim": "laplace(epsilon=0.3)"}
+    study = write_study(tmp_path, call="laplace", parameters={"epsilon": 1.0}, pairs=pair, **sizes)
     store = tmp_path / "s.zarr"
     whole = call("run", study, "--store", store, "--workers", "0").stdout
     commands = [["show"], ["show", "--format", "json"], ["status"], ["verify"], ["verify", "--format", "json"]]

@@ -31,6 +31,7 @@ from hpcdp.store.root import create_store, open_layout
 from hpcdp.store.samples import DamagedBlock, read_blocks, write_blocks
 from hpcdp.store.stages import Stage
 from hpcdp.study.file import Study
+from hpcdp.study.problem import Problem
 
 FIRST, PAIRS, MOST = 3, 140, 210
 FEW = {"train": 60, "test": 50, "epsilons": [0.0, 0.5]}
@@ -113,43 +114,40 @@ def test_few_files_and_the_same_result(apart: Path, together: Path) -> None:
     held = [block for _, blocks in recorded_packs(layout) for block in blocks]  # type: ignore[union-attr]
     assert sorted(held) == sorted(stage.name_of(law, 0) for stage in problem.kept_stages for law in problem.laws)
     assert len(files(together, "samples", "packs")) < 60
-    few = stored_problem(apart)
-    for stage in few.kept_stages:
-        for law in few.laws:
-            one, other = (
-                next(read_blocks(open_layout(store), stage, law, few.schema, range(1))) for store in (apart, together)
-            )
-            np.testing.assert_array_equal(one, other)
+    check_samples(apart, together, stored_problem(apart))
+
+
+def check_samples(one: Path, other: Path, problem: Problem) -> None:
+    """The same of each law and stage of a problem in both stores."""
+    for stage in problem.kept_stages:
+        for law in problem.laws:
+            pair = (next(read_blocks(open_layout(s), stage, law, problem.schema, range(1))) for s in (one, other))
+            np.testing.assert_array_equal(*pair)
 
 
 @pytest.mark.slow
 def test_more_of_a_study_draws_what_is_missing_alone(copy: Path, drawn: list[Any], tmp_path: Path) -> None:
     """Two laws and two stages a pair; an ε needs no new samples."""
-    before = files(copy, "packs", "counts", "fits")
+    before, known = files(copy, "packs", "counts", "fits"), PAIRS
     for pairs in (PAIRS, PAIRS + 3, MOST):
         study = study_of(pairs, epsilons=[0.0, 0.25, 0.5])
+        drawn.clear()
         found = run(study, copy)
-        assert len(drawn) == len(set(drawn)) == 2 * 2 * (pairs - PAIRS)
-        after = files(copy, "packs", "counts", "fits")
+        assert len(drawn) == len(set(drawn)) == 2 * 2 * (pairs - known)
+        known, after = pairs, files(copy, "packs", "counts", "fits")
         assert {path: after[path] for path in before} == before
-        known = list(drawn)
         anew = run(study, tmp_path / f"{pairs}.zarr")
-        drawn[:] = known
         assert _estimates(json.loads(anew)) == _estimates(json.loads(found))
 
 
 def _estimates(found: Mapping[str, Any]) -> list[Any]:
     """What does not depend on how a study grew: sets of thresholds that were counted apart have one L̂ of knn."""
-    return [
-        (cell["pair"], cell["direction"], cell["epsilon"], cell["delta"], cell["exceed"]) for cell in found["cells"]
-    ]
+    return [[cell[key] for key in ("pair", "direction", "epsilon", "delta", "exceed")] for cell in found["cells"]]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["bit", "array", "print", "name", "record", "no array"])
-def test_damage_is_named_once_and_drawn_again(
-    copy: Path, together: Path, small: None, drawn: list[Any], what: str
-) -> None:
+def test_damage_is_named_once_and_drawn_again(copy: Path, together: Path, small: None, what: str) -> None:
     before = files(copy, "packs")
     record = records(copy, "packs")[2]
     blocks = set(record.body["fingerprints"])
@@ -172,14 +170,9 @@ def test_damage_is_named_once_and_drawn_again(
     after = files(copy, "packs")
     same = {path: file for path, file in before.items() if record.name not in path}
     assert {path: after[path] for path in same} == same
-    layout, problem = open_layout(copy), stored_problem(copy)
-    held = {block for _, found in recorded_packs(layout) for block in found}  # type: ignore[union-attr]
+    held = {block for _, found in recorded_packs(open_layout(copy)) for block in found}  # type: ignore[union-attr]
     assert blocks <= held
-    for stage in problem.kept_stages:
-        for law in problem.laws:
-            (again,) = read_blocks(layout, stage, law, problem.schema, range(1))
-            (once,) = read_blocks(open_layout(together), stage, law, problem.schema, range(1))
-            np.testing.assert_array_equal(again, once)
+    check_samples(copy, together, stored_problem(copy))
     assert load_result(copy).to_json() == load_result(together).to_json()
 
 

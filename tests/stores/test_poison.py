@@ -504,8 +504,6 @@ def test_samples_that_others_wrote(tmp_path: Path, canary: Path, form: int) -> N
             read_outputs(path)
 
 
-# Stores of other users
-
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give a store to another user")
 
 

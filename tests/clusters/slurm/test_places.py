@@ -1,10 +1,9 @@
-"""One contract for every place where tasks run: the same bytes, interruptions that lose nothing, failures by name."""
+"""One contract for runs whose driver is a job: the same bytes, interruptions that lose nothing, failures by name."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -13,12 +12,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from commands import call, calls, committed, contents, hold, release, show, started, wait_until, write_study
+from commands import call, calls, committed, contents, hold, release, show, wait_until, write_study
 from disturbed import STEERED, set_pause
 from journals import records
 from throwaway import ThrowawaySlurm
-
-from hpcdp.store.again import resume_command
 
 ROOT = Path(__file__).parents[3]
 PAUSE = 0.05  # seconds a chunk
@@ -28,6 +25,7 @@ SECONDS = 300.0
 ALLOCATION = """
 [cluster]
 driver = "allocation"
+dashboard = true
 interface = "lo"
 no_worker_timeout = "60s"
 drain = "15s"
@@ -63,37 +61,11 @@ STUDY = {
 }
 
 
-class Here:
-    """A place that `run` and `resume` are told of with --cluster; the driver is a process of this machine."""
-
-    def __init__(self, *options: object) -> None:
-        self.options = options
-
-    def resume(self, folder: Path, store: Path, code: int = 0) -> str:
-        """Go on to the end; returns what the driver said."""
-        done = call("resume", store, *self.options, code=code)
-        return done.stdout + done.stderr
-
-    def look(self, study: Path, store: Path) -> None:
-        """Nothing more to see while it runs."""
-
-    @contextmanager
-    def begun(self, folder: Path, study: Path, store: Path) -> Iterator[None]:
-        """A run that goes on, and is interrupted as a batch system does at the end of the context."""
-        with started("run", study, "--store", store, *self.options, folder=folder) as process:
-            yield
-            process.send_signal(signal.SIGTERM)
-            _, error = process.communicate(timeout=60)
-            assert process.returncode == 130, error
-            assert resume_command(store) in error
-            assert "Traceback" not in error
-
-
 class Submitted:
     """A place where the driver is a job of its own."""
 
-    def __init__(self, slurm: ThrowawaySlurm, profile: Path, dashboard: bool = False) -> None:
-        self.slurm, self.profile, self.dashboard = slurm, profile, dashboard
+    def __init__(self, slurm: ThrowawaySlurm, profile: Path) -> None:
+        self.slurm, self.profile = slurm, profile
 
     def submit(self, study: Path, store: Path) -> int:
         """Submit; the job's id, which is all that stdout holds."""
@@ -109,57 +81,40 @@ class Submitted:
         return log
 
     @contextmanager
-    def begun(self, folder: Path, study: Path, store: Path) -> Iterator[None]:
-        """A run that goes on, and is cancelled at the end of the context."""
-        self.driver = job = self.submit(study, store)
-        yield
+    def begun(self, study: Path, store: Path) -> Iterator[int]:
+        """A run that goes on, and is cancelled at the end of the context; the driver's job."""
+        job = self.submit(study, store)
+        yield job
         said = call("cancel", store).stdout
         assert f"driver job {job}" in said
         self.slurm.wait_for(job, "COMPLETED", "FAILED", "CANCELLED")
         assert not [j for j in self.slurm.jobs() if j.state in ("RUNNING", "PENDING")]
 
-    def look(self, study: Path, store: Path) -> None:
+    def look(self, job: int, study: Path, store: Path) -> None:
         """While it runs: the driver is called by its node, so that status tells where to look, and is the only one."""
-        job = self.driver
-        if self.dashboard:
-            wait_until(lambda: "ssh -L" in call("status", store).stdout, "a heartbeat that tells of it", SECONDS)
-        status = call("status", store).stdout
-        assert f"driver job     {job} running on" in status
-        if self.dashboard:
-            node = self.slurm.node_of(job)
-            assert f"on {node}" in status
-            assert f"driver job     {job} running on {node}" in status
-            assert "worker job" in status
-            (line,) = [line for line in status.splitlines() if "ssh -L" in line]
-            port = int(line.split("ssh -L ")[1].split(":")[0])
-            links = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
-            assert [c.laddr.ip for c in links if c.laddr.port == port] == ["127.0.0.1"], "on loopback only"
+        wait_until(lambda: "ssh -L" in call("status", store).stdout, "a heartbeat that tells of it", SECONDS)
+        status, node = call("status", store).stdout, self.slurm.node_of(job)
+        assert f"on {node}" in status
+        assert f"driver job     {job} running on {node}" in status
+        assert "worker job" in status or "allocation" in self.profile.name
+        (line,) = [line for line in status.splitlines() if "ssh -L" in line]
+        port = int(line.split("ssh -L ")[1].split(":")[0])
+        links = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+        assert [c.laddr.ip for c in links if c.laddr.port == port] == ["127.0.0.1"], "on loopback only"
         again = call("submit", study, "--profile", self.profile, "--store", store, code=1)
         assert f"job {job} runs this store already" in again.stderr
         assert os.environ.get("SLURMD_NODENAME") is None
         assert sys.executable in (store / "jobs" / "driver.sh").read_text()
 
 
-@pytest.fixture(
-    params=[
-        *(pytest.param(name, marks=pytest.mark.release) for name in ("elastic", "submitted")),
-        "allocation",
-    ]
-)
-def place(
-    request: pytest.FixtureRequest, tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str
-) -> Here | Submitted:
-    """SLURM with the driver outside and inside a job, and one fixed allocation; other places are those of tests/runs."""
-    elastic = ROOT / "slurm" / "test.toml"
-    allocation, dashboard = tmp_path / "allocation.toml", tmp_path / "dashboard.toml"
-    allocation.write_text(ALLOCATION)
-    dashboard.write_text(elastic.read_text().replace("[cluster]", "[cluster]\ndashboard = true"))
-    places = {
-        "elastic": lambda: Here("--cluster", elastic),
-        "submitted": lambda: Submitted(clean_slurm, dashboard, dashboard=True),
-        "allocation": lambda: Submitted(clean_slurm, allocation),
-    }
-    return places[request.param]()
+@pytest.fixture(params=[pytest.param("elastic", marks=pytest.mark.release), "allocation"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, clean_slurm: ThrowawaySlurm) -> Submitted:
+    """Jobs as they are needed, and one fixed allocation; drivers outside a job are those of the other files."""
+    profile, text = tmp_path / f"{request.param}.toml", ALLOCATION
+    if request.param == "elastic":
+        text = (ROOT / "slurm" / "test.toml").read_text().replace("[cluster]", "[cluster]\ndashboard = true")
+    profile.write_text(text)
+    return Submitted(clean_slurm, profile)
 
 
 @pytest.fixture(scope="module", name="undisturbed")
@@ -173,16 +128,16 @@ def undisturbed_fixture(tmp_path_factory: pytest.TempPathFactory, scheduler: str
 
 
 @pytest.mark.slow
-def test_interrupted_then_failing_then_complete(place: Here | Submitted, tmp_path: Path, undisturbed: str) -> None:
+def test_interrupted_then_failing_then_complete(place: Submitted, tmp_path: Path, undisturbed: str) -> None:
     """What holds wherever tasks run: the same bytes after an interruption, and after a failure that is named."""
     folder = tmp_path / "where I work"
     study, store = write_study(folder, **STUDY), folder / "s 1.zarr"
     set_pause(folder, PAUSE)
     hold(folder, store, 2)
     (folder / "late").write_text("yes")  # what is to fail later is not drawn before, however long an interruption takes
-    with place.begun(folder, study, store):
+    with place.begun(study, store) as job:
         wait_until(lambda: len(records(store)) >= 2, "two records", SECONDS)
-        place.look(study, store)
+        place.look(job, study, store)
         set_pause(folder, SLOW)
         release(folder)
     (folder / "late").unlink()
