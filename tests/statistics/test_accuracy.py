@@ -97,9 +97,6 @@ def test_refusals(wrong):
         accuracy.risk_radius(0.5, 100, 1.0)
 
 
-# Resampling
-
-
 def test_resampling_has_the_binomial_spread():
     rng = np.random.default_rng(5)
     chunks, size = 400, 1000
@@ -192,9 +189,6 @@ def test_no_published_statement_about_other_losses():
     for changes in ({"loss": "frequency"}, *({"loss_parameters": parameters} for parameters in other)):
         result = measured(*LAPLACE, seed=1, train=500, test=500, epsilons=[0.0], **changes)
         assert [s.alpha for s in result.accuracy()] == [None]
-
-
-# Repeated runs
 
 
 @pytest.mark.parametrize("seeds", [20, pytest.param(200, marks=pytest.mark.slow)])

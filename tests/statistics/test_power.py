@@ -96,9 +96,6 @@ def test_the_plan_says_it(tmp_path):
     assert "--claim: none was given" in one_message(call("plan", other, "--truth", "laplace(epsilon=1)", code=2))
 
 
-# Sequential audits over many seeds
-
-
 def answers(epsilon):
     """Randomised response between two values, of a database that says 0 and of one that says 1."""
     keep = np.exp(epsilon) / (np.exp(epsilon) + 1.0)

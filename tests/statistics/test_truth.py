@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
 from studies import learn_and_count, make_study, pose, run
 
 from hpcdp.analytic import Discrete, LaplaceShift, exact
@@ -84,46 +83,19 @@ def scores(delta, curve, epsilons, size, k):
     return max(above), max(below)
 
 
-def share_below(curve, eta, side, train, k):
-    """P (side 0) or Q (side 1) of {L̂ < −log η}, mean and standard deviation, when L̂ is L with the noise of k votes.
-
-    The noise is normal with variance 1/(k π0 π1), and independent between the windows of k training outputs.
-    """
-    ours = 1 / (1 + eta) if side == 0 else eta / (1 + eta)
-    spread = 1 / np.sqrt(k * ours * (1 - ours))
-    steps = np.linspace(-6.0, 6.0, 2401)
-    alpha, beta = curve.point(eta * np.exp(-spread * steps))
-    held = np.diff(alpha if side == 0 else 1 - beta)  # the share of outputs with L that many deviations above −log η
-    falls = ndtr(-(steps[1:] + steps[:-1]) / 2)
-    start = float(alpha[0] if side == 0 else 1 - beta[0])
-    window = k / train * ours
-    return start + float(held @ falls), np.sqrt(window * float(held @ (falls * (1 - falls))))
-
-
-def point_scores(alpha, beta, curve, etas, train, size, k):
-    """The same of the trade-off points: their weighted risk η α + β or α + β/η, whose least value is the exact point's.
-
-    And of each error itself, in deviations beyond reg: a small excess risk lets a point slide along the curve, as far as
-    the noise of the votes carries it.
-    """
-    above, below, apart = [], [], []
+def point_scores(alpha, beta, curve, etas, size, k):
+    """The same of the trade-off points: their weighted risk η α + β or α + β/η, whose least value is the exact point's."""
+    above, below = [], []
     for column, eta in enumerate(etas):
         level = abs(np.log(eta))
-        reg = allowance(curve, level, k)
         weights = np.array([min(1.0, eta), min(1.0, 1 / eta)])
-        point = np.array([float(x) for x in curve.point(eta)])
-        found = np.array([alpha[column], beta[column]])
+        point, found = np.array([float(x) for x in curve.point(eta)]), np.array([alpha[column], beta[column]])
         # the risk is min(η, 1/η)·(1 − δ) of the sets {L̂ ≥ −log η} of D, or {L̂ < −log η} of D' where η > 1
         risk_error = truth_error(curve, level, "forward" if eta <= 1 else "reverse", size)
         gain = float(weights @ (point - found)) / weights.min()
         above.append(gain / risk_error)
-        below.append((-gain - reg) / risk_error)
-        for side in (0, 1):
-            share, slide = share_below(curve, eta, side, train, k)
-            drift = abs((share if side == 0 else 1 - share) - point[side])
-            error = np.hypot(slide, np.sqrt(share * (1 - share) / size))
-            apart.append((abs(found[side] - point[side]) - drift - reg) / max(error, 1 / size))
-    return max(above), max(below), max(apart)
+        below.append((-gain - allowance(curve, level, k)) / risk_error)
+    return max(above), max(below)
 
 
 def study_of(name, rule, seed, **more):
@@ -134,17 +106,16 @@ def study_of(name, rule, seed, **more):
 
 
 def worst_scores(arrays, study):
-    """Worst scores of all cells (2) and of all points (3) of a study on Laplace or Gaussian pairs; they are printed."""
+    """Worst scores of all cells (2) and of all points (2) of a study on Laplace or Gaussian pairs; they are printed."""
     k = choose_k(study.estimate.parameters["k"], 2 * study.estimate.train)
     found = []
     for pair in enumerate_pairs(study, load_databases(study)):
         curve = exact(study.mechanism.call, study.mechanism.parameters, pair.d, pair.d_prime)
         delta, alpha, beta = (arrays[name][1][pair.number] for name in ("delta", "alpha", "beta"))
         cells = scores(delta, curve, study.estimate.epsilons, study.estimate.test, k)
-        sizes = study.estimate.train, study.estimate.test
-        found.append(cells + point_scores(alpha, beta, curve, study.estimate.etas, *sizes, k))
+        found.append(cells + point_scores(alpha, beta, curve, study.estimate.etas, study.estimate.test, k))
     worst = np.max(found, axis=0)
-    tell("cells above, below, points above, below, apart", worst)
+    tell("cells above, below, points above, below", worst)
     return worst
 
 
