@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from commands import call, show, wait_until, write_study
-from disturbed import STEERED, set_pause
+from disturbed import SETTINGS, set_pause
 from followed import read_blocks
 from journals import records
 from throwaway import ThrowawaySlurm
@@ -53,15 +53,7 @@ def check_log(log: str, store: Path) -> None:
 @pytest.fixture(scope="module", name="study")
 def study_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small study, in a folder whose name needs quotes."""
-    return write_study(tmp_path_factory.mktemp("a study"), STEERED, call="own:steered", train=2000, test=6000)
-
-
-@pytest.fixture(scope="module", name="local")
-def local_fixture(study: Path, scheduler: str) -> str:
-    """The JSON of the small study, run on this machine."""
-    store = study.parent / "local.zarr"
-    call("run", study, "--store", store, "--cluster", scheduler)
-    return show(store)
+    return write_study(tmp_path_factory.mktemp("a study"), **SETTINGS)
 
 
 @pytest.mark.slow
@@ -88,7 +80,7 @@ def test_elastic_script_gives_the_bytes_of_a_local_run(
 @pytest.mark.slow
 @pytest.mark.release  # test_walltime_ends_every_worker has workers that leave in time
 def test_allocation_stops_in_order_before_the_time_limit_and_goes_on(
-    clean_slurm: ThrowawaySlurm, study: Path, local: str, tmp_path: Path
+    clean_slurm: ThrowawaySlurm, study: Path, undisturbed: str, tmp_path: Path
 ) -> None:
     """The signal that SLURM sends before the time limit is sent by hand, to the script alone as SLURM does.
 
@@ -108,7 +100,7 @@ def test_allocation_stops_in_order_before_the_time_limit_and_goes_on(
     set_pause(study.parent, 0.0)
     second = sbatch(*ALLOCATION, study, "--store", store, folder=folder)
     check_log(end(clean_slurm, second, folder), store)
-    assert show(store) == local
+    assert show(store) == undisturbed
     logs = {f"hpcdp-allocation-{job}.log" for job in (first, second)}
     assert {path.name for path in folder.iterdir()} == {"s 1.zarr", "s 1.png", *logs}  # the key went with its folder
 
@@ -126,7 +118,7 @@ def test_allocation_ends_when_its_scheduler_cannot_start(
 
 @pytest.mark.release  # jobs that start and end as needed are tested with the other two scripts
 def test_script_for_any_cluster_gives_the_bytes_of_a_local_run(
-    clean_slurm: ThrowawaySlurm, study: Path, local: str, tmp_path: Path
+    clean_slurm: ThrowawaySlurm, study: Path, undisturbed: str, tmp_path: Path
 ) -> None:
     """The one on the page about other clusters, with the class of the batch system that is here."""
     (script,) = [b for b in read_blocks("docs/other-clusters.md") if b.note == "file: anywhere.py"]
@@ -136,7 +128,7 @@ def test_script_for_any_cluster_gives_the_bytes_of_a_local_run(
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("True [")
-    assert show(store) == local
+    assert show(store) == undisturbed
     assert len(clean_slurm.jobs("dask-worker")) == 2
     assert not list(tmp_path.glob(".dask-jobqueue.*"))  # the certificate
 
