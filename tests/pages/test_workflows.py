@@ -72,9 +72,6 @@ def doctored(found: list[Found], change: Callable[[dict[str, Any]], Any]) -> lis
     return [Found(one.part, one.study, result, one.fit) for one, result in zip(found, results, strict=True)]
 
 
-# Studies
-
-
 @pytest.mark.slow
 @by_paper
 def test_every_study_plans(paper: Paper) -> None:
@@ -128,9 +125,6 @@ def test_settings_of_papers_differ_in_size_only() -> None:
             assert study.pure.floor_of(study.estimate.train) == (1e-4 if figure.name in FINER else 1e-3)
             if figure.name == "fig6":
                 assert max(figure.method.small) == study.estimate.train  # type: ignore[attr-defined]
-
-
-# Pages and what is kept
 
 
 @pytest.mark.slow
@@ -251,9 +245,6 @@ def test_what_is_not_resolved_is_a_triangle_at_its_limit() -> None:
     assert min(points) > 0.0
 
 
-# What studies and files assume
-
-
 def test_the_patients_are_those_of_scikit_learn() -> None:
     """They are read without its functions, which take longer to load than the data."""
     from sklearn.datasets import load_diabetes
@@ -295,9 +286,6 @@ def test_levels_are_the_exact_ones(level: str, truth: float) -> None:
     (one,) = (one for one in kept("local", "fig4b") if one.part.key == level)
     assert one.result["level"] == pytest.approx(truth, abs=2e-6)  # results have six digits
     assert local_direct.pure_level(one.study, resolve(one.study)[0]) == pytest.approx(truth, abs=2e-6)
-
-
-# Seeds without stores
 
 
 def smaller(paper: Paper, name: str, key: str, **estimate: Any) -> Study:
@@ -352,9 +340,6 @@ def test_audits_find_false_claims_and_no_true_ones() -> None:
     assert fdp_direct.count_violations(*as_text(study), [1, 2, 3], [0.05, 0.01]) == [[3, 3, 3], [3, 3, 3]]
     true = Study.from_dict({**study.to_dict(), "study": {**study.to_dict()["study"], "claim": "gaussian(mu=1)"}})
     assert fdp_direct.count_violations(*as_text(true), [1, 2, 3], [0.05]) == [[0, 0, 0]]
-
-
-# make.py
 
 
 def made(paper: Paper, folder: Path, file: str) -> tuple[Any, Any]:

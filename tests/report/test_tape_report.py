@@ -209,7 +209,6 @@ def test_the_table_prints_the_arrays(result: Result) -> None:
     left = {name: result[f"leftover_{name}"][0, direction, -1] for name in ("draws", "hits", "limit")}
     name = ("forward", "reverse")[direction]
     found = re.search(rf"pair 0, {name}: no hit in ([\d,]+) plain draws of (D′?): r ≤ (\S+)", text(result))
-    assert found is not None
     assert left["hits"] == 0
     assert found[2] == ("D′", "D")[direction]
     assert int(found[1].replace(",", "")) == left["draws"]
@@ -257,7 +256,6 @@ def test_a_violation_in_a_direction_without_bounds_is_none(alone: Result) -> Non
     delta[0, DIRECTIONS.index(ALONE)] = delta[:, :, :-1] = 0.0  # but for the other direction at the ε to certify
     found = verify(changed(alone, lower=np.zeros_like(delta), delta=delta), claim)
     assert found.verdict == NOT_SEPARABLE
-    assert found.separation is not None
     assert (found.separation.direction, found.separation.epsilon, found.separation.test) == (OTHER, AIM, None)
     assert "That direction has no bound (target.direction)" in " ".join(report([found]).split())
 
@@ -291,8 +289,6 @@ def test_what_is_up_to_the_leftover_violates_nothing(result: Result) -> None:
     assert verify(result, claim).verdict == VIOLATION
     found = verify(some, claim)
     assert found.verdict == NOT_SEPARABLE
-    assert found.separation is not None
-    assert found.separation.leftover is not None
     assert "plain draws for the leftover" in " ".join(report([found]).split())
     assert found.to_dict()["separation"]["leftover"] == found.separation.leftover
     place = (0, ("forward", "reverse").index(found.separation.direction), -1)
@@ -300,23 +296,20 @@ def test_what_is_up_to_the_leftover_violates_nothing(result: Result) -> None:
     assert left > 0.0  # else no draws would be needed
     hits = np.ones_like(result["leftover_hits"])
     hidden = verify(changed(some, leftover_hits=hits), claim)
-    assert hidden.separation is not None
     assert hidden.separation.leftover is None
     assert "Plain draws hit the leftover" in " ".join(report([hidden]).split())
 
 
 def test_epsilon_at_names_all_three(result: Result) -> None:
     level = result.epsilon_at(1e-4)
-    assert level.up_to_leftover is not None
     assert 0.0 < level.lower <= level.up_to_leftover
     assert level.to_dict()["lower_up_to_leftover"] == level.up_to_leftover
     tiny = result.epsilon_at(1e-10)
     assert tiny.found == "beyond the grid"
     assert tiny.lower > AIM
     page = " ".join(levels_view(result, [level, tiny]).text().split())
-    assert "up to the leftover ≥" in page
-    assert "by itself no limit" in page
-    assert "together with them" in page
+    for words in ("up to the leftover ≥", "by itself no limit", "together with them"):
+        assert words in page
     nothing = changed(result, lower=np.zeros_like(result["lower"]))
     assert nothing.epsilon_at(1e-4).lower == 0.0
     assert nothing.epsilon_at(1e-4).up_to_leftover == level.up_to_leftover
@@ -391,7 +384,6 @@ def test_a_store_that_is_not_done(result: Result) -> None:
 def test_claims_are_ranked_and_errors_resampled(result: Result) -> None:
     claims = [parse_claim(f"gaussian(mu={mu})", Path()) for mu in (1.0, 3.0)]
     found = rank(result, claims)
-    assert found is not None
     assert found.fits[0].claim == "gaussian(mu=1.0)"
     assert found.steps[0].separable
     for error in bootstrap(result):
@@ -414,7 +406,6 @@ def test_plans_say_what_a_certificate_takes(target: dict[str, str], level: float
     """A direction that is asked for alone has all of the level."""
     words = plan_words(tmp_path, AIM, claim="gaussian(mu=0.6)", target=target)
     found = re.search(r"a certificate takes about (\S+) plain draws", words)
-    assert found is not None, words
     curve = exact("gaussian", {"sigma": 1.0}, np.array([0.0]), np.array([0.6]))
     delta = float(curve.delta(np.array([AIM]), "forward")[0])
     # within 5 %: three digits are printed
@@ -444,7 +435,6 @@ def test_plans_time_draws_on_tapes(tmp_path: Path, name: str, least: float) -> N
     own = {"mechanism": SLOW_ON_TAPES, "call": f"own:{name}", "parameters": {}, "target": {"most": 1_000_000_000}}
     words = plan_words(tmp_path, 4.0, **own)
     found = re.search(r"takes about (\S+) plain draws without a hit, ([\d.]+) (s|min|h) in one process", words)
-    assert found is not None, words
     seconds = float(found[2]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[found[3]]
     assert seconds >= 0.8 * least * float(found[1])
 
@@ -479,7 +469,6 @@ def test_chance_is_at_most_some_number(result: Result) -> None:
     dims, errors = result.arrays["standard_error"]
     sharp = replace(result, arrays={**result.arrays, "standard_error": (dims, 1e-3 * errors)})
     found = verify(sharp, f"dp(epsilon={AIM}, delta={0.5 * (row['delta'] + row['lower'])})")
-    assert found.separation is not None
     assert found.separation.gap > 50.0 * found.separation.standard_error
     assert 0.0 < found.separation.chance < 1e-300
     for said in (sentence_of(sharp, found).text, " ".join(report([found]).split())):

@@ -186,7 +186,6 @@ def test_who_reads_while_results_are_replaced(tmp_path: Path) -> None:
         lease.release()
     assert found == {0.0, 1.0, 2.0, 3.0}
     result = read_results(layout)
-    assert result is not None
     assert set(result[0]) == set(_version(3, True))
 
 
