@@ -1,7 +1,5 @@
 """Runs on SLURM whose driver is killed, whose chunk kills workers, or who get no worker: nothing is lost, all is said."""
 
-from __future__ import annotations
-
 import re
 import signal
 import time
@@ -17,8 +15,9 @@ from hpcdp.keys import stream
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import BEAT, STALE, host_name, read_leases
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_drivers_killed(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str) -> None:
     """A dead driver's worker jobs leave by themselves. From another host its lease is taken over, here at once."""
     run = Disturbed(tmp_path, clean_slurm)
@@ -65,7 +64,6 @@ def test_drivers_killed(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed
     run.check_no_jobs()
 
 
-@pytest.mark.slow
 def test_poison_chunk(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed_store: Path, scheduler: str) -> None:
     """A chunk that ends its worker each time is given up and named; all that does not need it is done."""
     problem = stored_problem(undisturbed_store)
@@ -92,26 +90,28 @@ def test_poison_chunk(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed_s
     run.check("a poison chunk, mended", show(undisturbed_store))
 
 
-@pytest.mark.slow
-def test_refused_jobs(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str, scheduler: str) -> None:
-    """What SLURM said is told at each try, and the run ends when there was no worker for too long."""
-    run = Disturbed(tmp_path, clean_slurm, pause=0, queue="nosuchpartition", no_worker_timeout="8s")
-    done = call("run", run.study, "--store", run.store, "--cluster", run.profile, code=1)
-    lines = done.stderr.splitlines()
-    tries = [line for line in lines if "jobs refused" in line]
-    assert len(tries) >= 2
-    assert all("2 of 2 jobs refused:" in line and "invalid partition" in line for line in tries)
-    assert "tried again in 5 s" in tries[0]
-    assert "tried again in 10 s" in tries[1]
+@pytest.mark.parametrize("is_full", [False, True])
+def test_no_worker(
+    is_full: bool, tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str, scheduler: str
+) -> None:
+    """What SLURM said is told at each try, or what jobs wait for; the run ends when there was no worker for too long."""
+    if is_full:
+        clean_slurm.wait_for(clean_slurm.submit(IDLE, "--nodes=4", "--exclusive"), "RUNNING")
+    queue = "main" if is_full else "nosuchpartition"
+    run = Disturbed(tmp_path, clean_slurm, pause=0, queue=queue, no_worker_timeout="8s")
+    lines = call("run", run.study, "--store", run.store, "--cluster", run.profile, code=1).stderr.splitlines()
     (message,) = [line for line in lines if line.startswith("hpcdp: ")]
     assert message.startswith("hpcdp: no worker for 8 s")
-    assert "invalid partition" in message
-    assert run.jobs() == []
+    assert ("pending (Resources)" if is_full else "invalid partition") in message
+    assert [job.state for job in run.jobs()] == ["CANCELLED"] * (2 * is_full)
+    tries = [line for line in lines if "jobs refused" in line]
+    assert is_full or len(tries) >= 2
+    assert all("2 of 2 jobs refused:" in line and "invalid partition" in line for line in tries)
+    assert all(f"tried again in {seconds} s" in line for seconds, line in zip((5, 10), tries, strict=False))
     call("resume", run.store, "--cluster", scheduler)
     assert show(run.store) == undisturbed
 
 
-@pytest.mark.slow
 def test_more_workers_than_files(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
     """Refused before any job is submitted: a scheduler that can accept no more of them would wait for ever."""
     run = Disturbed(tmp_path, clean_slurm, pause=0)
@@ -125,7 +125,6 @@ def test_more_workers_than_files(tmp_path: Path, clean_slurm: ThrowawaySlurm) ->
 
 
 @pytest.mark.promise
-@pytest.mark.slow
 def test_submit_after_a_lost_driver(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
     """Its lease is young, and of another host, but SLURM says that its job is over."""
     run = Disturbed(tmp_path, clean_slurm)
@@ -139,17 +138,3 @@ def test_submit_after_a_lost_driver(tmp_path: Path, clean_slurm: ThrowawaySlurm)
     clean_slurm.wait_for(number, "FAILED")
     assert int(call(*submit).stdout) > number
     call("cancel", run.store)
-
-
-@pytest.mark.slow
-def test_no_free_node(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed: str, scheduler: str) -> None:
-    """The run ends with what its jobs wait for."""
-    clean_slurm.wait_for(clean_slurm.submit(IDLE, "--nodes=4", "--exclusive"), "RUNNING")
-    run = Disturbed(tmp_path, clean_slurm, pause=0, no_worker_timeout="5s")
-    done = call("run", run.study, "--store", run.store, "--cluster", run.profile, code=1)
-    (message,) = [line for line in done.stderr.splitlines() if line.startswith("hpcdp: ")]
-    assert message.startswith("hpcdp: no worker for 5 s (")
-    assert "pending (Resources)" in message
-    assert [job.state for job in run.jobs()] == ["CANCELLED", "CANCELLED"]
-    call("resume", run.store, "--cluster", scheduler)
-    assert show(run.store) == undisturbed
