@@ -1,7 +1,5 @@
 """Cluster profiles: those that are shipped parse and are planned with, the template has every key, mistakes are named."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

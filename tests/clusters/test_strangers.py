@@ -1,7 +1,5 @@
 """A second real Unix user of the machine tries to get into a run of this one."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import os

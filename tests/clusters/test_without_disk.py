@@ -1,7 +1,5 @@
 """Workers that do not see the disk with the store and the study's folder, and where that can be, of another Unix user."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

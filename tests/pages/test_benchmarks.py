@@ -1,7 +1,5 @@
 """The benchmarks' small settings run and print their figures."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -89,7 +87,6 @@ SOME = ("dp-sgd, reverse", "plane 1/2", "geometric sum")  # one of each kind of 
 OTHERS = tuple(case.name for case in tiny.CASES if case.name not in (*SOME, *tiny.LONG))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("names", [SOME, pytest.param(OTHERS, marks=pytest.mark.release)], ids=["some", "others"])
 def test_tiny(names: tuple[str, ...]) -> None:
     figures = tiny.main(small=True, names=names)
@@ -131,7 +128,6 @@ def test_local() -> None:
         assert sum(run.certified for run in found) / len(found) > 0.85 * truth[name]
 
 
-@pytest.mark.slow
 def test_tape_estimates() -> None:
     found = tape.estimate("gaussian 1/4", 1e-7)
     assert found["within"] == 21

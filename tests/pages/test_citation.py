@@ -1,7 +1,5 @@
 """The citation file names this version and its license."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import hpcdp

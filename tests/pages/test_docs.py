@@ -3,8 +3,6 @@
 What is done with a block is in `followed`.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import re
@@ -197,19 +195,6 @@ def test_every_key_and_parameter_is_on_its_page_with_its_default() -> None:
         assert type(said) is type(default) or isinstance(default, tuple), key
     for key, size in zip(("train", "test"), LOSSES["auto"].sizes, strict=True):
         assert page[f"estimate.{key}"][1].endswith(f": {size}")
-
-
-def test_types_and_ranges_are_in_words() -> None:
-    page = entries()
-    for key, said in {
-        "study.seed": "integer at least 0; *required*",
-        "estimate.train": "integer from 1 to 10¹³; unit: samples per database; default `1048576`",
-        "estimate.keep": '`"all"`, `"train"`, `"none"`; default `"all"`',
-        "pairs.given": "list of tables (not empty), or table",
-        "frequency.distinct": "integer from 2 to 2²⁸; default `4194304`",
-        "learned.held_out": "number above 0 and at most 0.5; default `0.2`",
-    }.items():
-        assert page[key][0] == said
 
 
 def test_every_built_in_is_documented_with_its_parameters() -> None:

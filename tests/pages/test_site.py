@@ -1,7 +1,5 @@
 """The documentation site: built strictly, complete, readable without a network, in the folders where readers look for it."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """The figures of five papers: studies plan, pages say what is kept, rules can fail, and runs give what is kept."""
 
-from __future__ import annotations
-
 import copy
 import csv
 import json

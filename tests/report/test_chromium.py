@@ -1,7 +1,5 @@
 """A page in a real Chromium: no complaint, no request but the file, no sideways scroll, scripts off, themes, print."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 

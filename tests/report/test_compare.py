@@ -1,7 +1,5 @@
 """Several stores beside each other: where one is below another, on common levels, and the picture."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

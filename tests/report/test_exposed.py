@@ -1,7 +1,5 @@
 """Who is the most exposed: resolved cells only, ties named, one answer everywhere, rows ranked, contents only on request."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Pages of results: every number is that of JSON, all text stays text, nothing is asked of the network, nothing private leaks."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import itertools

@@ -1,7 +1,5 @@
 """Pictures: certified curves nowhere above what the bounds imply, log axes, what is not resolved, titles, colours."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import matplotlib.colors
@@ -9,7 +7,7 @@ import numpy as np
 import pytest
 from analytic_curves import CURVES
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from results import changed, measured, unmeasured
+from results import changed, measured, named, unmeasured
 from some_slow import some_slow
 
 import hpcdp.report.plots
@@ -25,15 +23,6 @@ from hpcdp.study.file import Study
 ROUNDING = 1e-12  # of a vertex, and of the line between two
 PAIR = [([0.0], [1.0])]
 GRIDS = ([0.0, 1.0, 3.0], [0.25, 2.5], [1.0], [0.0, 0.1, 4.0, 6.0])
-
-
-def named(result, name="drawn", claim=None):
-    """The same result of a study with this name and claim."""
-    body = result.study.to_dict()
-    body["study"] |= {"name": name} | ({} if claim is None else {"claim": claim})
-    found = changed(result)
-    object.__setattr__(found, "study", Study.from_dict(body))
-    return found
 
 
 def on_grid(result, epsilons, lower, delta=None):

@@ -1,7 +1,5 @@
 """Pages of sequential audits: numbers and pictures are those of the wealths, nothing private leaks, copies keep them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -27,6 +25,8 @@ from hpcdp.results.sequential import Look
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_record
 
+pytestmark = pytest.mark.slow
+
 FALSE, TRUE = STUDIES["batches"]["audits"]
 
 
@@ -41,7 +41,6 @@ def found(store: Path) -> dict[str, dict[str, Any]]:
     return {claim: audit_batches(store, claim, code=code) for claim, code in ((FALSE, 3), (TRUE, 0))}
 
 
-@pytest.mark.slow
 def test_numbers_are_those_of_json_and_of_the_wealths(store: Path, tmp_path: Path) -> None:
     page, said = page_of(load_result(store), tmp_path / "p.html"), found(store)
     layout = Layout(store)
@@ -66,7 +65,6 @@ def test_numbers_are_those_of_json_and_of_the_wealths(store: Path, tmp_path: Pat
     assert len(page.tables) == 4
 
 
-@pytest.mark.slow
 def test_it_leads_with_the_worst_verdict_and_says_what_it_does_not_say(store: Path, tmp_path: Path) -> None:
     page, said = page_of(load_result(store), tmp_path / "p.html"), found(store)
     (kind,) = [a["class"] for _, a in page.tags if a.get("class", "").startswith("verdict")]
@@ -85,7 +83,6 @@ def test_it_leads_with_the_worst_verdict_and_says_what_it_does_not_say(store: Pa
     assert "UNFINISHED" not in page.text
 
 
-@pytest.mark.slow
 def test_the_picture_is_of_the_numbers(store: Path) -> None:
     """On the page's axes, which the lines at 1 and at what refutes the claim tell, each vertex is a look."""
     said = found(store)
@@ -112,7 +109,6 @@ def commands(page: Page) -> list[str]:
     return re.findall(r"^hpcdp (?:run|audit|report) .*$", "".join(page.texts), re.MULTILINE)
 
 
-@pytest.mark.slow
 def test_its_commands_find_the_same_again(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = render([load_result(store)], show_rows=True)
@@ -130,7 +126,6 @@ def test_its_commands_find_the_same_again(store: Path, tmp_path: Path, monkeypat
 
 
 @pytest.mark.promise
-@pytest.mark.slow
 def test_an_unfinished_audit_has_a_banner_and_a_larger_budget_goes_on(store: Path, tmp_path: Path) -> None:
     other = tmp_path / "batches.zarr"
     shutil.copytree(store, other)
@@ -153,7 +148,6 @@ def test_an_unfinished_audit_has_a_banner_and_a_larger_budget_goes_on(store: Pat
         assert replace(audit, looks=[Look(50, evidence, 0.06, False)]).verdict == verdict
 
 
-@pytest.mark.slow
 def test_beside_other_results(tmp_path: Path) -> None:
     """Pages have a section of its own, and say at the top that it violates its claim; `show` ends with it, `verify` names it."""
     store, claim, own = make_store(tmp_path, "points"), "laplace(epsilon=0.2)", STUDIES["points"]["claim"]
@@ -189,7 +183,6 @@ def test_beside_other_results(tmp_path: Path) -> None:
     assert f"the sequential audit of {own} in this store" in call("verify", store, code=None).stderr
 
 
-@pytest.mark.slow
 def test_claims_of_files_stay_text_and_lose_their_folders(store: Path, tmp_path: Path) -> None:
     folder = tmp_path / "secret"
     folder.mkdir()
@@ -208,7 +201,6 @@ def test_claims_of_files_stay_text_and_lose_their_folders(store: Path, tmp_path:
     assert "secret" in page_of(load_result(other), tmp_path / "p.html", show_rows=True).text
 
 
-@pytest.mark.slow
 def test_copies_have_audits_and_wrong_ones_are_refused(store: Path, tmp_path: Path) -> None:
     call("export", store, tmp_path / "copy")
     assert render([load_result(tmp_path / "copy")]) == render([load_result(store)])
@@ -240,7 +232,6 @@ LATER = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second", "words"), LATER)
 def test_an_audit_of_pairs_that_are_not_those_of_now_says_so(
     first: Any, second: Any, words: str, tmp_path: Path
@@ -253,7 +244,6 @@ def test_an_audit_of_pairs_that_are_not_those_of_now_says_so(
         assert (words in page.text) == (pairs == second)
 
 
-@pytest.mark.slow
 def test_commands_that_read_a_store_of_audits_alone_tell_of_them(store: Path, tmp_path: Path) -> None:
     said, text = found(store), call("show", store).stdout
     first = text.index(f"batches: sequential audit of {FALSE}: violation")

@@ -1,7 +1,5 @@
 """What readers trip over: the ε of a sentence in its table, whose a bound is, why a claim is undecided, lines of a fair width."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Each printed figure is compared with the arrays, these with a literal reference from the recorded sums, and with exact truths.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Verdicts on claims: violated (certified), not separable with the sample size that would, consistent; and their ranking."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

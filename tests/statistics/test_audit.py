@@ -1,7 +1,5 @@
 """Audits of samples: false alarms, detection, and the whole path without a store."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ and the probabilities of each learned set, which is a union of intervals. The sa
 confidence with a planted fault, so it would show one.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from unittest.mock import patch
 

@@ -1,7 +1,5 @@
 """How many outputs refute a claim, in audits and sequential ones; and how seldom those refute what is true, at every look."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +16,8 @@ from hpcdp.notions.betting import lines_of
 from hpcdp.results.power import find_power
 from hpcdp.study.claims import parse_claim
 
+pytestmark = pytest.mark.slow
+
 RUNS = 24
 
 
@@ -26,7 +26,6 @@ def power(claim: str, truth: str, pairs: int = 1, etas=ETAS):
     return find_power(study, *(parse_claim(text, Path()) for text in (claim, truth)), pairs)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("claim", "truth", "law"),
     [
@@ -56,7 +55,6 @@ def test_audits_of_a_third_are_rarely_enough_and_of_three_times_as_many_nearly_a
     assert rates[3] >= 0.75
 
 
-@pytest.mark.slow
 def test_more_pairs_and_nearer_claims_take_more():
     near, far = (power(f"laplace(epsilon={claimed})", "laplace(epsilon=1)") for claimed in (0.9, 0.5))
     many = power("laplace(epsilon=0.5)", "laplace(epsilon=1)", pairs=100)
@@ -75,7 +73,6 @@ def test_more_pairs_and_nearer_claims_take_more():
         assert "--sequential not within 131,072 outputs per database in most of 15 games" in str(none)
 
 
-@pytest.mark.slow
 def test_bets_are_played_whatever_the_eta_of_the_study():
     claim, truth = "dp(epsilon=1)", "laplace(epsilon=1.2)"
     found = power(claim, truth, etas=[1.0])  # where no test tells the two apart
@@ -84,7 +81,6 @@ def test_bets_are_played_whatever_the_eta_of_the_study():
     assert f"audit --sequential about {found.sequential:,} outputs" in str(found)
 
 
-@pytest.mark.slow
 def test_the_plan_says_it(tmp_path):
     study = write_study(tmp_path, claim="dp(epsilon=0.4)", rows=[0])
     said = call("plan", study, "--truth", "laplace(epsilon=1)").stdout
@@ -102,7 +98,6 @@ def answers(epsilon):
     return lambda rng, size: ((rng.random(size) > keep).astype(int), (rng.random(size) < keep).astype(int))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("runs", [150, pytest.param(400, marks=pytest.mark.release)])
 def test_true_claims_are_seldom_refuted_at_any_look(runs):
     """Audits of a claim that is exactly true, with a look after every batch of 25."""
@@ -117,7 +112,6 @@ def test_true_claims_are_seldom_refuted_at_any_look(runs):
     assert np.isfinite(sooner).mean() > 0.9, "the same bets refute a false claim"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "seeds"), [("knn", 15), ("kde", 15), ("learned", 1)])
 def test_half_the_claimed_noise_is_found_within_400_samples(loss, seeds):
     """Gaussian noise with μ = 1 against the claim μ = 0.5, batches of 100, training included: the median."""

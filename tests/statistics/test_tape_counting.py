@@ -1,7 +1,5 @@
 """Estimates of tapes agree with exact curves; what vectors and laws whose loss has an atom gain."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -9,8 +9,6 @@ throughout; three outcomes 0.001. Within three standard deviations s = 1/√(k �
 0.1 s, with π0 = e^ε0/(1 + e^ε0): half the outputs lie on the plateau, and ½ d Φ(−d/s) is at most 0.085 s.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from studies import learn_and_count, make_study, pose, run

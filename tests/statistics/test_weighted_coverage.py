@@ -1,7 +1,5 @@
 """Bounds from weighted draws: coverage against exact truths."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Damaged, missing and unwritable files: each is named in one message, and what it held is computed again, alone."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

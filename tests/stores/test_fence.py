@@ -1,7 +1,5 @@
 """A run that was superseded while it slept changes nothing when it goes on, wherever it slept."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Journals and the files that their records vouch for: whatever is lost or odd, a run names it and ends what is to do."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

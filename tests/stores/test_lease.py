@@ -1,7 +1,5 @@
 """One run at a time holds a store, and a dead run's hold can be taken over."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Links that a stranger planted in a store, or beside it: nothing is written, renamed or deleted through one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Files under every umask: nobody else can change what a run reads again."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

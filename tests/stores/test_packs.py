@@ -1,7 +1,5 @@
 """Packs: very many small blocks of samples, and very many small databases, in few files, which are as sound as files each."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import zipfile

@@ -3,8 +3,6 @@
 Arrays are opened only in the form that hpcdp writes; code and pickles of another user's store only when who runs it says so.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import json

@@ -1,7 +1,5 @@
 """Where a store may lie, which layout it has, and of how many files it may consist."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

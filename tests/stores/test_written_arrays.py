@@ -1,7 +1,5 @@
 """Arrays are written in the very bytes that zarr writes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

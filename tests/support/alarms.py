@@ -1,7 +1,5 @@
 """A limit for what might hang, so that a test fails and says where it was."""
 
-from __future__ import annotations
-
 import faulthandler
 import signal
 import sys

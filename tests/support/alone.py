@@ -1,7 +1,5 @@
 """Each test file alone, in a process of its own: `python tests/support/alone.py [FILES]` prints those that are red."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Audits without a store: losses that learn from draws, counts of fresh draws, or counts that are given."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A real Chromium without a window, spoken to by its own protocol (DevTools)."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import os

@@ -1,7 +1,5 @@
 """Plain NumPy twins of the vote rules, one query at a time, and the deltas that counts give."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from hpcdp.losses.counts import above, below

@@ -1,7 +1,5 @@
 """Counts of cells against their exact probabilities, at five standard deviations."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Studies with a mechanism of their own, and the real commands: in processes of their own, or in this one."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Compiles the kernels that most tests need, once: else each process that starts with the tests would compile them for itself."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

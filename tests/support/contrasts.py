@@ -1,7 +1,5 @@
 """Contrast of colours, as WCAG 2.2 defines it."""
 
-from __future__ import annotations
-
 
 def luminance(colour: str) -> float:
     """Relative luminance of a colour such as "#1f5aa6", from 0 to 1."""

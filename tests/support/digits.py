@@ -1,7 +1,5 @@
 """The workflow that trains models on digits, whose modules tests import."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ It is started as root in a mount namespace of its own. The worker is the user's 
 FOLDER: in which the worker makes its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Laws, and counts of cross-fitted and of prequential blocks, for the tests of samples that teach and test."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import ndtri
 

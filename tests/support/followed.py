@@ -7,8 +7,6 @@ says why not. "..." stands for any text in a line or, alone on its line, for any
 a page goes on in the folders of others.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Real processes that run a study and stop themselves (SIGSTOP) right before a given change of the store."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import re

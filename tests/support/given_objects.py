@@ -1,7 +1,5 @@
 """Functions and DataFrames as objects, and studies of them."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

@@ -4,8 +4,6 @@ A comment `picture: FILE` before a picture names the file in the folder of the p
 report, its first screen as a browser shows it, with a digest of all that the report says of results.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

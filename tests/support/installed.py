@@ -5,8 +5,6 @@
 anew: the lowest versions that pyproject.toml declares, and those of the lock. It prints what each step took.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

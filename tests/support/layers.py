@@ -1,7 +1,5 @@
 """What imports what in hpcdp/, those inside functions and for types alone too: `python -m tests.support.layers`."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Laws, sides and comparisons for the tests of the loss `learned`."""
 
-from __future__ import annotations
-
 import numpy as np
 from brute import deltas
 

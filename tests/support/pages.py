@@ -1,7 +1,5 @@
 """Pages for tests: one store of every kind of study, and a page taken apart by Python's own parser."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass, field

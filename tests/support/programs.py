@@ -1,7 +1,5 @@
 """Programs that tests write, served by serve.py or bare, and studies that call them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A study whose pairs race: screened in two rounds, some of them refined, the others dropped."""
 
-from __future__ import annotations
-
 from typing import Any
 
 RACED = [0.1, 0.2, 0.3, 0.4, 0.5, 0.92, 0.93, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99, 1.0]

@@ -1,7 +1,5 @@
 """A cluster of this machine that commands reach by its address: its certificate is in their environment."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

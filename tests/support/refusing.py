@@ -1,7 +1,5 @@
 """Studies that `run` refuses before anything runs, and a mechanism that is sound."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from textwrap import dedent
 from typing import Any

@@ -1,7 +1,5 @@
 """Results for tests, made in this process: a study's counts, or counts that are given."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -35,10 +33,10 @@ def changed(result: Result, **arrays) -> Result:
     return Result(result.study, result.store, result.complete, result.pairs, result.arrays | known, [], result.columns)
 
 
-def named(result, name, **arrays) -> Result:
-    """The same result of a study of this name, in a store of this name."""
+def named(result, name="drawn", claim=None, **arrays) -> Result:
+    """The same result of a study of this name, with this claim, in a store of this name."""
     body = result.study.to_dict()
-    body["study"]["name"] = name
+    body["study"] |= {"name": name} | ({} if claim is None else {"claim": claim})
     found = changed(result, **arrays)
     object.__setattr__(found, "study", Study.from_dict(body, result.study.folder))
     object.__setattr__(found, "store", result.store.with_name(f"{name}.zarr"))

@@ -1,7 +1,5 @@
 """Draws of L by its classes between thresholds: their laws, and cells as a run makes them, without drawing outputs."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from hpcdp.notions.levels import share_level

@@ -1,7 +1,5 @@
 """Cases of a parametrised test, of which those that take a second or more are marked slow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

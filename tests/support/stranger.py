@@ -5,8 +5,6 @@ python stranger.py USER, with {"ports": [...], "pids": [...], "folders": [...]} 
 interpreter, its libraries and this file may lie where he cannot read.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Studies for tests, and two ways to run them: whole, on a cluster, or their pure pieces in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

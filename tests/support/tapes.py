@@ -1,7 +1,5 @@
 """Random tapes of tests: proposals at random, laws that mechanisms draw, and checks against them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Pairs of laws with exact trade-off curves, and claims about them that are exactly true."""
 
-from __future__ import annotations
-
 import numpy as np
 from analytic_curves import COUNT_P, COUNT_Q
 from auditing import mass, shifted

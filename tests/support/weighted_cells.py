@@ -1,7 +1,5 @@
 """Cells of weighted draws: which classes a set begins with, the rates of its sums, and their cut-offs."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from hpcdp.importance.sums import Cells

@@ -1,7 +1,5 @@
 """How many words a page of docs/ has without its blocks: `python -m tests.support.words` prints each, and their sum."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

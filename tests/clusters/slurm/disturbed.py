@@ -1,7 +1,5 @@
 """A study on SLURM whose run is disturbed, and what must hold afterwards."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator

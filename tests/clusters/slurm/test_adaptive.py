@@ -1,7 +1,5 @@
 """An adaptive size: as many jobs as the work can use, no more."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

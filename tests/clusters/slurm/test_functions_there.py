@@ -1,7 +1,5 @@
 """Functions that were given as objects, and training of models, in jobs; what cannot go there asks for no job."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The job scripts that users read and adapt: submitted as they are, they do what a run on this machine does."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

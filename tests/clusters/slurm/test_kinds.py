@@ -1,7 +1,5 @@
 """[pure], histograms, tapes and [at_risk] on SLURM: interrupted and resumed, they give the bytes of undisturbed runs here."""
 
-from __future__ import annotations
-
 import json
 import signal
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Runs whose driver is a job, with jobs as they are needed or in one fixed allocation: cancelled and submitted again."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

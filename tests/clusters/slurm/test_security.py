@@ -1,7 +1,5 @@
 """Who may talk to a run's scheduler and workers, who may read its key, and what listens where."""
 
-from __future__ import annotations
-
 import ssl
 import stat
 import subprocess

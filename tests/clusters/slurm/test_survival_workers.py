@@ -4,8 +4,6 @@ Nothing that was committed when a run was disturbed changes or is drawn again, a
 run drew twice.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A real SLURM of one's own on this machine: controller, nodes and munge in one folder, gone afterwards."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -1,7 +1,5 @@
 """A library's mechanism measured by hpcdp, and what it claims."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

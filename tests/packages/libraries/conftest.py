@@ -1,7 +1,5 @@
 """Real libraries, each installed once into a virtual environment of its own below the folder for temporary files."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

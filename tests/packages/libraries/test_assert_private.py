@@ -10,8 +10,6 @@ order (Casacuberta, Shoemate, Vadhan and Wagaman 2022, "Widespread underestimati
 libraries"). 0.4.0 has the bug, 0.5.0 sums what is above and below 0 apart. Both say that the release below is 1-DP.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

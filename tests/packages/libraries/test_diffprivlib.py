@@ -1,7 +1,5 @@
 """diffprivlib 0.6.6 as a program in an environment of its own, beside the scikit-learn below 1.6 that it needs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A notebook that a real kernel runs: results are shown, and progress without a word."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """OpenDP 0.16 as a callable. It draws from the operating system and takes no seed, so it is declared not reproducible."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
