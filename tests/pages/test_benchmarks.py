@@ -134,14 +134,3 @@ def test_tape_estimates() -> None:
     assert found["sigmas"] < 5.0  # false alarm: 6e-7 a cell
     told = tape.forecast(*tape.FORECAST, learned=False)
     assert abs(told["plan"] / told["formula"] - 1.0) < 0.05  # a plan prints two digits
-
-
-@pytest.mark.release
-def test_tape() -> None:
-    figures = tape.main(small=True, names=("gaussian 1/4",))
-    found = figures["certified, gaussian 1/4, 1e-07"]
-    assert 0.5 <= found["lower"] <= found["lower_up_to_leftover"] <= 1.0
-    both = figures["compared, gaussian 1/4, 1e-05"]
-    assert both["tests ratio"] >= 10.0
-    assert both["draws ratio"] >= 10.0
-    assert both["tape draws"] > both["tape tests"] > 0.0

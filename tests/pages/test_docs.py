@@ -19,6 +19,7 @@ from illustrated import AGAIN, ENDINGS, is_picture_of, shown_on
 from loaded import load_script
 from study_keys import study_keys_page
 
+import hpcdp
 from hpcdp._base.messages import keys_of
 from hpcdp.losses import LOSSES
 from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED, load_builtin
@@ -155,6 +156,12 @@ def test_each_picture_that_a_page_makes_is_shown_as_it_is(page: str, follower: F
     assert made - unasked <= set(shown)
     for name, picture in shown.items():
         assert is_picture_of(picture, folder / name), f"python tests/support/illustrated.py {page}"
+
+
+def test_the_citation_names_this_version_and_license() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {hpcdp.__version__}\n" in text
+    assert "\nlicense: Apache-2.0\n" in text
 
 
 def rows_of(page: str, first: str) -> list[list[str]]:

@@ -28,18 +28,14 @@ def test_drivers_killed(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed
     assert node != host_name()
 
     begin = time.monotonic()
-    refusal = call("resume", run.store, code=1).stderr
-    assert f" on {node}, job {number}," in refusal
-    seconds = time.monotonic() - begin
-    print(f"a second run was refused after {seconds:.0f} s")
-    assert seconds < STALE, "a heartbeat shows that the lease is held, long before it could be taken over"
+    assert f" on {node}, job {number}," in call("resume", run.store, code=1).stderr
+    assert time.monotonic() - begin < STALE, "a heartbeat shows that it is held, long before it could be taken over"
 
     (driver,) = [process for process in clean_slurm.processes(number) if "hpcdp" in process.cmdline()]
     killed, first, leases = time.monotonic(), run.jobs(), len(read_leases(Layout(run.store)))
     driver.kill()
     run.release()
     wait_until(lambda: not run.jobs(*ACTIVE), "its worker jobs leave")
-    print(f"the dead driver's worker jobs left after {time.monotonic() - killed:.0f} s")
     run.remember()
     run.hold_after(BUSY)
     with started("resume", run.store, "--cluster", run.profile, folder=tmp_path) as second:
@@ -57,7 +53,6 @@ def test_drivers_killed(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed
     left = {job.id for job in run.jobs(*ACTIVE)}
     with started("resume", run.store, "--cluster", run.profile, folder=tmp_path) as third:
         wait_until(lambda: not left & {job.id for job in run.jobs(*ACTIVE)}, "they leave")
-        print(f"the second driver's worker jobs left after {time.monotonic() - run.moment:.0f} s")
         said = run.end(third)
     assert "is held by" not in said
     run.check("kill -9 of the driver in a job, taken over from another host, and of the second", undisturbed)
@@ -80,9 +75,7 @@ def test_poison_chunk(tmp_path: Path, clean_slurm: ThrowawaySlurm, undisturbed_s
     assert committed(run.store) == committed(undisturbed_store) - missing
     counted = {entry["key"] for record in records(run.store, "counts") for entry in record.body["entries"]}
     assert counted == {m for m, laws in zip(problem.model_keys, problem.pair_laws, strict=True) if law not in laws}
-    tries = calls(tmp_path, run.store).count(bad)
-    print(f"the poison chunk was tried {tries} times")
-    assert 3 <= tries <= 6  # three times in a task with others, three times for itself
+    assert 3 <= calls(tmp_path, run.store).count(bad) <= 6  # three times in a task with others, three times for itself
 
     (tmp_path / "poison").unlink()
     run.remember()
