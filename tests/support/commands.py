@@ -153,6 +153,13 @@ def hpcdp(
     return done
 
 
+def python(folder: Path, *words: object, **settings: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder, with a script's path, `-c` and its text, or what is else given to it."""
+    command = [sys.executable, *map(str, words)]
+    given = {"timeout": LONG, "check": False, **settings}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, **given)
+
+
 def call(*arguments: Any, code: int | None = 0) -> subprocess.CompletedProcess[str]:
     """The same in this process, which has the libraries already; paths are absolute."""
     out, error = io.StringIO(), io.StringIO()
@@ -257,6 +264,15 @@ def contents(store: Path) -> dict[Any, Any]:
         files = (path for path in folder.rglob("*") if path.is_file())
         found |= {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
     return found
+
+
+@contextmanager
+def nothing_lost(store: Path) -> Iterator[None]:
+    """Whatever happens to a store: what is committed stays, byte for byte, and its files are not written again."""
+    before = contents(store)
+    yield
+    after = contents(store)
+    assert {path: after.get(path) for path in before} == before, "what was committed changed"
 
 
 def kept(store: Path) -> dict[str, bytes]:
