@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import SEED, call, calls, contents, hpcdp, show, stored_problem, write_study
-
-from hpcdp.keys import stream
+from commands import call, calls, hpcdp, nothing_lost, show, stored_problem, write_study
 
 ROWS = 8
 
@@ -33,43 +31,42 @@ def pairs_by_content(store: Path) -> dict[tuple[str, str], list[Any]]:
 
 @pytest.mark.promise
 @pytest.mark.slow
-def test_databases_added_changed_and_removed(tmp_path: Path, scheduler: str) -> None:
-    store = tmp_path / "s.zarr"
-    t = databases(range(5))
+def test_what_is_added_changed_and_removed(tmp_path: Path, scheduler: str) -> None:
+    store, t = tmp_path / "s.zarr", databases(range(5))
+    keys: dict[str, Any] = {"databases": t, "rows": [0, 2, 7], "train": 500, "test": 500, "chunk": 500, "etas": []}
 
-    def run() -> tuple[set[Any], dict[tuple[str, str], list[Any]]]:
-        before = contents(store)
-        (tmp_path / "calls.log").unlink(missing_ok=True)
-        study = write_study(tmp_path, databases=t, train=500, test=500, chunk=500, etas=[])
-        call("run", study, "--store", store, "--cluster", scheduler)
-        after = contents(store)
-        assert {path: after[path] for path in before} == before, "what was there did not change"
+    def run(**more: Any) -> tuple[set[Any], dict[tuple[str, str], list[Any]]]:
+        keys.update(more)
+        (tmp_path / "calls.log").write_text("")
+        with nothing_lost(store):
+            call("run", write_study(tmp_path, **keys), "--store", store, "--cluster", scheduler)
         return set(calls(tmp_path, store)), pairs_by_content(store)
 
-    first, known = run()
-    assert len(known) == 5 * ROWS
-    assert len({law for law, _, _ in first}) == 5 * (ROWS + 1)
+    def laws(drawn: set[Any]) -> int:
+        return len({law for law, _, _ in drawn})
+
+    drawn, known = run()
+    assert (len(known), laws(drawn)) == (5 * 3, 5 * (1 + 3))
+    drawn, now = run(rows="all")
+    assert {pair: now[pair] for pair in known} == known, "pairs that were there have the cells they had"
+    assert (len(now), laws(drawn)) == (5 * ROWS, 5 * (ROWS - 3))
 
     t.append(databases(range(5, 6))[0])
-    drawn, now = run()
-    assert {pair: now[pair] for pair in known} == known, "pairs that were there have the cells they had"
-    assert len(now) == 6 * ROWS
-    assert len({law for law, _, _ in drawn}) == ROWS + 1, "only the sixth database and its neighbours were drawn"
+    known, (drawn, now) = now, run()
+    assert {pair: now[pair] for pair in known} == known
+    assert (len(now), laws(drawn)) == (6 * ROWS, ROWS + 1), "only the sixth database and its neighbours were drawn"
     assert len(drawn) == 2 * (ROWS + 1), "a training and a test chunk of each"
 
-    known, old = now, t[2][7]
-    t[2][7] = old + 0.5
-    drawn, now = run()
+    t[2][7] += 0.5
+    known, (drawn, now) = now, run()
     kept = set(known) & set(now)
     assert len(kept) == 5 * ROWS, "the pairs of the other five databases"
     assert {pair: now[pair] for pair in kept} == {pair: known[pair] for pair in kept}
-    # the database without row 7 is the neighbour of both, and was drawn before
-    assert len({law for law, _, _ in drawn}) == ROWS
+    assert laws(drawn) == ROWS, "the database without row 7 is the neighbour of both, and was drawn before"
     assert "6 databases, of which 1 changed or left out since" in call("show", store).stdout
 
-    known = now
     del t[0]
-    drawn, now = run()
+    known, (drawn, now) = now, run()
     assert not drawn, "leaving a database out draws nothing"
     assert len(now) == 5 * ROWS
     assert set(now) < set(known)
@@ -77,76 +74,14 @@ def test_databases_added_changed_and_removed(tmp_path: Path, scheduler: str) -> 
     for best in found["spectrum"]:  # Proposition 2: the level of a union is the larger one
         assert best["delta"] == max(c["delta"] for c in found["cells"] if c["epsilon"] == best["epsilon"])
 
-    study = write_study(tmp_path, databases=t, train=500, test=500, chunk=500, etas=[])
-    call("run", study, "--store", tmp_path / "anew.zarr", "--cluster", scheduler)
+    known, (drawn, now) = now, run(epsilons=[0.0, 0.25, 0.5, 1.0, 2.0], etas=[0.5, 1.0])
+    assert not drawn, "no chunk is drawn again for more points"
+    assert known == {pair: [cell for cell in cells if cell[1] not in (0.25, 2.0)] for pair, cells in now.items()}
+    assert {stage for _, stage, _ in run(test=750)[0]} == {"test"}
+    assert {stage for _, stage, _ in run(train=750)[0]} == {"train"}
+    assert "test 500" in " ".join(call("show", store).stdout.split()), "it tells of the smaller stage that came before"
+    call("run", tmp_path / "study.toml", "--store", tmp_path / "anew.zarr", "--cluster", scheduler)
     assert show(tmp_path / "anew.zarr") == show(store), "a store that changed is as one made at once"
-
-
-DELTA = '''
-"""Rows of 0 and 1, and their number; every drawn block of databases leaves a line in a log."""
-import os
-
-import numpy as np
-
-LOG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "drawn.log")
-
-
-def rows(size, rng, *, rows, probability):
-    handle = os.open(LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(handle, f"{probability} {rng.bit_generator.state['state']['state']:x}\\n".encode())
-    os.close(handle)
-    return rng.random((size, rows)) < probability
-
-
-def ones(database, size, rng):
-    return np.full(size, int(database.sum()))
-
-
-def ones_each(databases, rng):
-    return databases.sum(axis=1)
-
-
-ones.each = ones_each
-'''
-
-
-@pytest.mark.promise
-@pytest.mark.slow
-def test_distributions_added_and_removed(tmp_path: Path, scheduler: str) -> None:
-    store, log = tmp_path / "s.zarr", tmp_path / "drawn.log"
-
-    def run(*probabilities: float) -> tuple[list[str], dict[tuple[str, str], list[Any]]]:
-        tables = ", ".join(
-            f'{{ call = "own:rows", parameters = {{ rows = 12, probability = {p} }}, values = [0, 1], index = [0, 3] }}'
-            for p in probabilities
-        )
-        settings = {"call": "own:ones", "loss": "frequency", "train": 3000, "test": 4000}
-        study = write_study(tmp_path, DELTA, pairs=f"distributional = [{tables}]", **settings)
-        log.unlink(missing_ok=True)
-        call("run", study, "--store", store, "--cluster", scheduler)
-        problem = stored_problem(store)
-        chunks = {
-            f"{stream(SEED, law, stage.name, chunk).bit_generator.state['state']['state']:x}"
-            for law in problem.laws
-            for stage in (problem.train, problem.test)
-            for chunk in range(stage.chunks)
-        }
-        lines = [line.split() for line in log.read_text().splitlines()]
-        return [probability for probability, state in lines if state in chunks], pairs_by_content(store)
-
-    drawn, known = run(0.3, 0.5)
-    assert len(known) == 4
-    assert len(drawn) == 2 * 2 * 2 * 14, "two distributions, rows and values; 6 training and 8 test chunks"
-    drawn, now = run(0.7, 0.3, 0.5)
-    assert {pair: now[pair] for pair in known} == known
-    assert set(drawn) == {"0.7"}
-    assert len(drawn) == 2 * 2 * 14
-    drawn, now = run(0.5)
-    assert drawn == []
-    assert len(now) == 2
-    found = json.loads(show(store))
-    assert [pair["distribution"] for pair in found["pairs"]] == [0, 0]
-    assert [pair["index"] for pair in found["pairs"]] == [0, 3]
 
 
 @pytest.mark.slow
@@ -156,12 +91,9 @@ def test_a_study_that_is_refused_is_not_planned(tmp_path: Path) -> None:
     study = write_study(tmp_path, **own)
     hpcdp("run", study, "--store", "s.zarr", "--workers", "0", folder=tmp_path)
     other = write_study(tmp_path, name="t.toml", **{**own, "parameters": {"epsilon": 2.0}})
-    for command in (
-        ["run"],
-        ["audit", "--claim", "gaussian(mu=1)"],
-        ["audit", "--claim", "gaussian(mu=1)", "--sequential"],
-    ):
-        done = hpcdp(*command[:1], other, "--store", "s.zarr", *command[1:], folder=tmp_path, code=2)
+    claim = ("--claim", "gaussian(mu=1)")
+    for command, *more in (("run",), ("audit", *claim), ("audit", *claim, "--sequential")):
+        done = hpcdp(command, other, "--store", "s.zarr", *more, folder=tmp_path, code=2)
         (line,) = done.stderr.splitlines()
         assert line.startswith("hpcdp: s.zarr holds another study")
         assert "; changed: mechanism.parameters.epsilon (1.0 in the store, 2.0 given); accepted: " in line
