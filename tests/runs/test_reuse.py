@@ -1,7 +1,5 @@
 """Samples that teach and test (`estimate.reuse`): the counts by hand, bounds that hold, what runs draw, choose and refuse."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from itertools import pairwise
@@ -9,40 +7,23 @@ from math import exp, log, sqrt
 
 import numpy as np
 import pytest
-from commands import (
-    MECHANISM,
-    call,
-    calls,
-    hold,
-    kill_group,
-    one_message,
-    release,
-    show,
-    started,
-    wait_until,
-    write_study,
-)
-from folding import CASES, count, learn
+from commands import call, calls, one_message, show, write_study
 from journals import records
+from scipy.stats import binom
 from studies import make_study, pose, run
 
-from hpcdp.analytic import GaussianShift, LaplaceShift
+from hpcdp.analytic import GaussianShift
 from hpcdp.driver.driver import resume
+from hpcdp.driver.plan import plan
 from hpcdp.engine.context import open_context
 from hpcdp.engine.costs import Costs
 from hpcdp.engine.index import Index, Span
 from hpcdp.errors import StudyError
-from hpcdp.losses.counts import merge_thresholds
 from hpcdp.losses.kde.kde import Kde
-from hpcdp.losses.knn.knn import Knn
-from hpcdp.losses.knn.parameters import KnnParameters
 from hpcdp.methods.cross_fitting.choice import Price
 from hpcdp.methods.cross_fitting.method import count_part, pool_keys, read_pool
 from hpcdp.notions.accuracy import share_radius
-from hpcdp.notions.bounds import joint_lower, standard_error
 from hpcdp.notions.prequential import prequential_lower
-from hpcdp.notions.reused import block_bounds, make_reused_cells
-from hpcdp.notions.spectrum import exceedances
 from hpcdp.report.table import table
 from hpcdp.results.assemble import assemble
 from hpcdp.results.audit import audit
@@ -51,10 +32,9 @@ from hpcdp.results.result import load_result
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.resolving import resolve
-from hpcdp.study.reuse import FEWEST, FOLDS, Cut, Fold, Part, first_block, least_learned
+from hpcdp.study.reuse import FEWEST, Cut, first_block, least_learned
 
 LEVEL = 0.05
-CELLS = 42  # of a study with 21 ε and one pair
 SMALL = {"loss": "knn", "train": 2000, "test": 4500, "chunk": 500, "etas": [], "reuse": True}
 
 
@@ -128,77 +108,9 @@ def test_counts_and_cells_are_those_of_a_computation_by_hand(client, tmp_path):
     assert result["level"].sum() == pytest.approx(0.05)
 
 
-def draw(law, rng, size):
-    noise = {"gaussian": rng.normal, "laplace": rng.laplace}[law]
-    return 1.0 + noise(size=size), noise(size=size)
-
-
-EXACT = {"gaussian": GaussianShift(1.0), "laplace": LaplaceShift(1.0)}
-EPSILON = {"gaussian": 1.0, "laplace": 0.5}
-_ONE_NEIGHBOUR = Knn(KnnParameters(k=1))
-
-
-def run_pools(law, total, runs, loss, cut):
-    """Counts of many runs, one ε, forward: folds (runs, folds, 2) and blocks (runs, blocks, 2), and those of a split."""
-    epsilon, rng = EPSILON[law], np.random.default_rng(11)
-    thresholds = merge_thresholds([epsilon], [])
-    found, split = np.empty((runs, len(cut.parts), 2), np.int64), np.empty((runs, 2), np.int64)
-    half = total // 2
-    for number in range(runs):
-        pools = draw(law, rng, total)
-        for part, one in enumerate(cut.parts):
-            histogram = count_part(loss, pools, one, thresholds, 1 << 18)
-            found[number, part] = histogram[:, 2 * np.searchsorted(thresholds, epsilon) + 2 :].sum(axis=1)
-        model = learn(loss, *(pool[:half] for pool in pools))
-        split[number] = count(model, *(pool[half:] for pool in pools), epsilon)
-    return found[:, :FOLDS], found[:, FOLDS:], split
-
-
-def make_cells_of(folds, blocks, cut, epsilon, level):
-    """Cells of runs as if each were a pair."""
-    sizes = np.array([part.counted for part in cut.parts])
-    both = [np.stack([counts, counts], axis=1)[:, :, None] for counts in (folds, blocks)]
-    levels = np.full((folds.shape[0], 2, 1), level)
-    return make_reused_cells(
-        both[0], sizes[:FOLDS], both[1], sizes[FOLDS:], np.array([epsilon]), levels, 0.95, block_bounds
-    )
-
-
-def most_failures(runs, level):
-    """So many failures of this probability have a chance below 1 in 1000."""
-    rng = np.random.default_rng(0)
-    return int(np.quantile(rng.binomial(runs, level, 100_000), 0.999))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("law", EXACT)
-def test_bounds_hold_and_more_comes_from_the_same_draws(law):
-    """Against half that teaches and half that tests: a smaller error, and a larger bound on average."""
-    total, runs, epsilon = 4000, 100, EPSILON[law]
-    exact = float(EXACT[law].delta(np.array([epsilon]), "forward")[0])
-    cut = Cut.of(total)
-    folds, blocks, split = run_pools(law, total, runs, Knn(), cut)
-    failures = (make_cells_of(folds, blocks, cut, epsilon, LEVEL).lower[:, 0, 0] > exact).sum()
-    cells = make_cells_of(folds, blocks, cut, epsilon, LEVEL / CELLS)
-    lower, delta, error = (values[:, 0, 0] for values in (cells.lower, cells.delta, cells.standard_error))
-    half = total // 2
-    counts = (split[:, 0], half, split[:, 1], half, exp(epsilon))
-    old_lower, old_error = np.maximum(0.0, joint_lower(*counts, LEVEL / CELLS)), standard_error(*counts)
-    old_delta = np.maximum(0.0, split[:, 0] / half - exp(epsilon) * split[:, 1] / half)
-    off, old_off = (sqrt(((values - exact) ** 2).mean()) for values in (delta, old_delta))
-    print(
-        f"{law}: failures {failures / runs:.3f}; standard error {(error / old_error).mean():.3f} of a split's, root mean square "
-        f"error {off / old_off:.3f}, mean bound {lower.mean() / exact:.3f} of δ against {old_lower.mean() / exact:.3f}"
-    )
-    assert failures <= most_failures(runs, LEVEL)
-    assert (error / old_error).mean() < 0.8
-    assert off < old_off
-    assert lower.mean() > old_lower.mean() + 2.0 * (lower - old_lower).std() / sqrt(runs)
-
-
 @pytest.mark.slow
 def test_all_bounds_of_a_study_hold_together():
-    """Every ε and both directions, with the levels that the first block's ranking gives."""
+    """Every ε and both directions, with the levels that the first block's ranking gives; red by chance once in 1000 seeds."""
     runs, size = 100, 600
     study = make_study(
         "noisy_sum", {"scale": 1.0}, [([0.0], [1.0])], seed=1, loss="kde", epsilons=[0.0, 0.5, 1.0],
@@ -209,31 +121,14 @@ def test_all_bounds_of_a_study_hold_together():
     exact = GaussianShift(1.0).delta(np.array(study.estimate.epsilons), "forward")
     failures = 0
     for _ in range(runs):
-        pools = draw("gaussian", rng, size)
+        pools = 1.0 + rng.normal(size=size), rng.normal(size=size)
         parts = np.stack([count_part(Kde(), pools, part, problem.thresholds, 1 << 18) for part in cut.parts])
         spans = [Span(0, len(parts), len(parts), {"parts": parts})]
         arrays = assemble(problem, Index(spans={problem.once(pool_keys)[0]: {thresholds: spans}}))
         assert arrays["level"][1].sum() == pytest.approx(1.0 - study.estimate.confidence)
         failures += bool((arrays["lower"][1] > exact).any())
     print(f"some bound of a study above δ in {failures / runs:.3f} of {runs} runs")
-    assert failures <= most_failures(runs, LEVEL)
-
-
-def test_a_loss_that_saw_what_it_counts_breaks_the_bound():
-    total, runs = 800, 40
-    fair = Cut.of(total)
-    for saw_itself in (False, True):
-        parts = [
-            Part(part.name, (Fold((range(step.counted.stop),), step.counted),)) if saw_itself else part
-            for part, step in ((part, part.steps[0]) for part in fair.blocks[1:])
-        ]
-        cut = Cut(total, (*fair.folds, fair.blocks[0], *parts))
-        folds, blocks, _ = run_pools("gaussian", total, runs, _ONE_NEIGHBOUR, cut)
-        lower = make_cells_of(folds, blocks, cut, 1.0, LEVEL).lower[:, 0, 0]
-        failures = (lower > float(EXACT["gaussian"].delta(np.array([1.0]), "forward")[0])).sum()
-        print(f"saw itself: {saw_itself}, failures {failures / runs:.3f}")
-        assert (failures > runs / 2) == saw_itself
-        assert saw_itself or failures <= most_failures(runs, LEVEL)
+    assert failures <= binom.isf(1e-3, runs, LEVEL)
 
 
 @pytest.mark.slow
@@ -266,64 +161,27 @@ def test_a_store_with_samples_draws_nothing_anew_and_neither_way_round(tmp_path,
     assert "learn, count 40 of 40 parts of pairs done" in " ".join(call("status", tmp_path / "0.zarr").stdout.split())
 
 
-# A classifier that learns the middle, and waits while it is held; each of its calls takes so long that there are several tasks.
-CLASSIFIER = (
-    MECHANISM
-    + """
-
-import numpy as np
-
-
-class Middle:
-    classes_ = np.array([0, 1])
-
-    def fit(self, x, y):
-        hold()
-        time.sleep(0.1)
-        self.middle = (x[y == 0].mean() + x[y == 1].mean()) / 2
-        self.sign = np.sign(x[y == 1].mean() - x[y == 0].mean())
-        return self
-
-    def predict_proba(self, x):
-        p = 1.0 / (1.0 + np.exp(-self.sign * (x[:, 0] - self.middle)))
-        return np.column_stack([1.0 - p, p])
-"""
-)
-
-
-@pytest.mark.slow
-def test_killed_and_resumed(tmp_path, scheduler):
-    whole, store = tmp_path / "whole.zarr", tmp_path / "s.zarr"
-    learned = {"loss": "learned", "rows": [0, 1, 3]}
-    study = write_study(tmp_path, CLASSIFIER, **{**SMALL, **learned})
-    study.write_text(f'{study.read_text()}\n[estimate.parameters]\nclassifier = "own:Middle"\n')
-    call("run", study, "--store", whole, "--cluster", scheduler)
-    tasks = len(records(whole, "counts"))
-    assert tasks > 1
-    hold(tmp_path, store, 1, "counts")
-    with started("run", study, "--store", store, "--workers", 1, folder=tmp_path) as process:
-        wait_until(lambda: len(records(store, "counts")) >= 1, "the first counts")
-        assert process.poll() is None
-        kill_group(process)
-    release(tmp_path)
-    before = {record: record.read_bytes() for record in records(store, "samples", "packs", "counts")}
-    assert 1 <= len(records(store, "counts")) < tasks
-    call("resume", store, "--cluster", scheduler)
-    assert {record: record.read_bytes() for record in before} == before
-    assert show(store) == show(whole)
-    for record in records(store, "counts")[:2]:  # damage: the same counts again
-        record.damage()
-    (store / "records" / "results.json").unlink()
-    shutil.rmtree(next((store / "samples" / "packs").iterdir()))
-    done = call("resume", store, "--cluster", scheduler)
-    assert done.stderr.count("damaged: ") >= 3
-    assert show(store) == show(whole)
-
-
 def small_study(**estimate):
     """One pair of Laplace laws."""
     values = {"epsilons": [0.0, 0.5], "train": 1000, "test": 1000, "chunk": 500, "reuse": True, **estimate}
     return make_study("noisy_sum", {"scale": 1.0}, [([0.0], [1.0])], seed=8, **values)
+
+
+def test_what_is_lost_or_damaged_is_counted_again(client, tmp_path, monkeypatch):
+    """Counts of parts that were never recorded, or are damaged, and samples that are gone: all else stays as it is."""
+    monkeypatch.setattr("hpcdp.engine.sampling.task_seconds", lambda *_: 0.0)  # a task for each part
+    store = tmp_path / "s.zarr"
+    whole = run(small_study(), store, client).to_json()
+    lost, damaged, *others = records(store, "counts")
+    before = {record: record.read_bytes() for record in [damaged, *others]}
+    lost.unlink()
+    damaged.damage()
+    shutil.rmtree(next((store / "samples" / "packs").iterdir()))
+    (store / "records" / "results.json").unlink()
+    done = call("resume", store, "--workers", 0)
+    assert done.stderr.count("damaged: ") >= 2
+    assert {record: record.read_bytes() for record in before} == before
+    assert show(store).strip() == whole
 
 
 def test_an_epsilon_that_is_added_leaves_all_counts_as_they_are(client, tmp_path):
@@ -341,11 +199,11 @@ def test_auto_is_chosen_once_recorded_and_kept(client, tmp_path, monkeypatch):
     problem, trial = resolve(study)
     price = Price.of(problem, Costs.of(problem, trial))
     assert not price.is_expensive, price
-    assert "not chosen: drawing takes about" in str(call_plan(study))
+    assert "not chosen: drawing takes about" in str(plan(study, 2))
     monkeypatch.setattr(Price, "is_expensive", True)
-    assert "reuse          chosen: drawing takes about" in str(call_plan(study))
-    assert "estimate.reuse = true would get more from the same draws" in str(call_plan(small_study(reuse=False)))
-    assert "would get more" not in str(call_plan(small_study(reuse=False, etas=[1.0])))
+    assert "reuse          chosen: drawing takes about" in str(plan(study, 2))
+    assert "estimate.reuse = true would get more from the same draws" in str(plan(small_study(reuse=False), 2))
+    assert "would get more" not in str(plan(small_study(reuse=False, etas=[1.0]), 2))
     result = run(study, store, client)
     assert result.method.pools
     (record,) = records(store, "choices")
@@ -362,18 +220,12 @@ def test_auto_is_chosen_once_recorded_and_kept(client, tmp_path, monkeypatch):
     assert [record.name for record in records(tmp_path / "cheap.zarr", "choices")] == ["no-reuse"]
 
 
-def call_plan(study):
-    from hpcdp.driver.plan import plan
-
-    return plan(study, 2)
-
-
 @pytest.mark.slow
 def test_drawing_that_takes_most_of_the_time_chooses_reuse(tmp_path):
     study = write_study(tmp_path, **{**SMALL, "reuse": "auto"}, parameters={"pause": 0.1})
-    plan = call("plan", study).stdout
-    assert "reuse          chosen: drawing takes about" in plan
-    assert "(all samples)" in plan
+    said = call("plan", study).stdout
+    assert "reuse          chosen: drawing takes about" in said
+    assert "(all samples)" in said
     study = write_study(tmp_path, **{**SMALL, "reuse": False}, parameters={"pause": 0.1})
     assert "estimate.reuse = true would get more from the same draws: drawing takes" in call("plan", study).stdout
 
@@ -385,7 +237,7 @@ def test_stored_samples_are_reused_wherever_they_are(client, tmp_path):
     files = {"files": ["a.npy", "b.npy"]}
     estimate = {"epsilons": [0.0], "train": 250, "test": 250, "reuse": "auto", "keep": "none"}
     study = make_study("stored", files, [([0], [1])], seed=1, folder=tmp_path, **estimate)
-    assert "chosen: the samples are stored" in str(call_plan(study))
+    assert "chosen: the samples are stored" in str(plan(study, 2))
     result = run(study, tmp_path / "s.zarr", client)
     assert result.method.pools
     kept = make_study("stored", files, [([0], [1])], seed=1, folder=tmp_path, **{**estimate, "keep": "all"})
@@ -436,7 +288,7 @@ def test_what_is_derived_counts_the_pool(client, tmp_path):
         ({"loss": "literal-knn"}, "was given with estimate.loss = 'literal-knn'"),
         (
             {"keep": "train"},
-            'was given with estimate.keep = \'train\'; accepted: with reuse only "all", but for mechanism.call = "stored"',
+            "was given with estimate.keep = 'train'; accepted: with reuse only \"all\", but for mechanism",
         ),
         ({"train": 20, "test": 29}, "at least 50 samples, train and test together; given: 49"),
         ({"loss_parameters": {"k": 201}}, "parameters.k: with reuse at most 200"),
@@ -453,20 +305,3 @@ def test_audits_refuse_reuse(tmp_path):
     for more in ((), ("--sequential",)):
         message = one_message(call("audit", study, "--claim", "gaussian(mu=1)", *more, code=2))
         assert "estimate.reuse" in message
-
-
-def test_the_cases_of_the_statistics_are_used_here_too():
-    """The pure functions give what the tests of `crossfit` and `prequential` compute in their own way."""
-    law, loss, epsilon = CASES["integers"]
-    pools = law.draw(np.random.default_rng(2), 400)
-    thresholds = merge_thresholds([epsilon], [])
-    for part in Cut.of(400).parts:
-        histogram = count_part(loss, pools, part, thresholds, 64)
-        by_hand = np.zeros(2, np.int64)
-        for step in part.steps:
-            model = learn(loss, *(np.concatenate([pool[r.start : r.stop] for r in step.learned]) for pool in pools))
-            by_hand += count(model, *(pool[step.counted.start : step.counted.stop] for pool in pools), epsilon)
-        strictly = np.cumsum(histogram[:, ::-1], axis=1)[:, ::-1][:, 2::2]
-        below = np.cumsum(histogram, axis=1)[:, :-1:2]
-        found = exceedances(strictly, below, thresholds, np.array([epsilon]))
-        assert found[0, 0].tolist() == by_hand.tolist()
