@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from commands import MECHANISM, call, hpcdp, kept, show, started, wait_until, write_study
+from commands import MECHANISM, call, hpcdp, kept, python, show, started, wait_until, write_study
 from journals import records
 
 GIVEN = "given = [{ d = [0.0], d_prime = [1.0] }]"
@@ -19,8 +17,10 @@ WILD = (
     MECHANISM
     + """
 import random
+import signal
 import sys
 import warnings
+from contextlib import suppress
 
 import numpy as np
 
@@ -29,6 +29,7 @@ left = []
 
 
 def wild(database, size, rng):
+    sys.setrecursionlimit(1000)
     if not on_worker():
         return noisy(database, size, rng)
     open(os.path.join(HERE, f"{os.getpid()}.pid"), "w").close()
@@ -41,10 +42,15 @@ def wild(database, size, rng):
     os.environ["MINE"] = "1"
     os.environ.pop("HOME", None)
     left.append(random.random())
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     warnings.simplefilter("error")
     np.seterr(all="raise")
     np.set_printoptions(precision=2)
-    return noisy(database, size, rng)
+    outputs = noisy(database, size, rng)
+    with suppress(RecursionError):  # as little as there may be here
+        for depth in range(200, 10, -2):
+            sys.setrecursionlimit(depth)
+    return outputs
 """
 )
 
@@ -105,8 +111,7 @@ def test_the_same_bits_in_one_process_and_in_two(tmp_path: Path) -> None:
 def test_a_script_has_the_state_that_it_had(tmp_path: Path) -> None:
     """Without a guard too."""
     write_study(tmp_path, WILD, pairs=GIVEN, call="own:wild")
-    command = [sys.executable, "-c", STATE]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    done = python(tmp_path, "-c", STATE)
     assert (done.returncode, done.stdout) == (0, "True False\n"), done.stderr
     assert set(done.stderr.splitlines()) == {"loud"}
 
@@ -122,43 +127,6 @@ def test_a_mechanism_that_is_deaf_keeps_no_run_from_its_end(tmp_path: Path) -> N
         _, said = process.communicate(100)
         assert process.returncode == 130, said
     assert f"go on with: hpcdp resume {store}" in said
-
-
-def raising(folder: Path, what: str) -> Path:
-    """A study whose first training chunk does something, until there is a file `mended`."""
-    mechanism = f"""{MECHANISM}
-import signal
-import sys
-
-
-def raising(database, size, rng):
-    if size == 301 and on_worker() and not os.path.exists(os.path.join(os.path.dirname(LOG), "mended")):
-        {what}
-    return noisy(database, size, rng)
-"""
-    return write_study(folder, mechanism, pairs=GIVEN, call="own:raising", train=301, test=900, chunk=500)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("what", "said"),
-    [
-        ("sys.exit(7)", "SystemExit: 7"),
-        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
-        ("raise type('Odd', (BaseException,), {'__reduce__': lambda self: 1})('no pickle')", "Odd: no pickle"),
-        ("os._exit(0)", "it ended its worker process each time it ran, at train chunk 0"),
-        ("signal.raise_signal(signal.SIGSEGV)", "it ended its worker process each time it ran, at train chunk 0"),
-    ],
-)
-def test_what_a_chunk_does_is_its_failure(what: str, said: str, tmp_path: Path) -> None:
-    study, store = raising(tmp_path, what), tmp_path / "s.zarr"
-    found = hpcdp("run", study, "--store", store, "--workers", 0, folder=tmp_path, code=1).stderr
-    assert said in found
-    assert "train chunk 0" in found
-    (tmp_path / "mended").touch()
-    hpcdp("resume", store, folder=tmp_path)
-    call("run", study, "--store", tmp_path / "whole.zarr", "--workers", 0)
-    assert show(store) == show(tmp_path / "whole.zarr")
 
 
 def test_isolated_is_accepted_and_changes_nothing(tmp_path: Path) -> None:
