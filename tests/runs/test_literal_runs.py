@@ -1,12 +1,10 @@
 """Runs of literal-knn: each η is a cell of its own, which can be added, interrupted and resumed."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
-from commands import call, contents, show
+from commands import contents, nothing_lost
 from studies import StopAtOnce, make_study, pose, run
 
 from hpcdp._base.node import ProcessDied
@@ -75,10 +73,8 @@ def test_interrupted_and_resumed(client, tmp_path, monkeypatch):
     assert 0 < len(part.tradeoff()) < len(etas)
     assert np.isnan(part["radius"]).sum() == len(etas) - len(part.tradeoff())
     assert f"cells          {len(part.cells()) + len(part.tradeoff())} of 12 done" in status(store)
-    before = contents(store)
-    whole = resume(store, client=client())
-    after = contents(store)
-    assert {path: after[path] for path in before} == before
+    with nothing_lost(store):
+        whole = resume(store, client=client())
     assert whole.complete
     assert [p for p in whole.tradeoff() if p["eta"] in {q["eta"] for q in part.tradeoff()}] == part.tradeoff()
     assert run(study, tmp_path / "anew", client).to_dict() == whole.to_dict()
@@ -99,28 +95,8 @@ def test_a_cell_that_fails_is_named():
     ]
 
 
-@pytest.mark.slow
-def test_every_command_copes_with_points(client, tmp_path):
-    etas = [0.5, 1.0, 3.0]
-    stores = [tmp_path / name for name in ("literal-knn", "knn")]
-    for store in stores:
-        run(small_study(etas, loss=store.name), store, client)
-    found = json.loads(show(stores[0]))
-    assert [(p["pair"], p["eta"]) for p in found["tradeoff"]] == [(pair, eta) for pair in (0, 1) for eta in etas]
-    assert [set(p) for p in found["tradeoff"]] == [set(p) for p in json.loads(show(stores[1]))["tradeoff"]]
-    assert "trade-off points (reject when q/p > η)" in call("show", stores[0]).stdout
-    assert len(call("show", stores[0], "--format", "csv").stdout.splitlines()) == 1 + 2 * 2 * 2
-    call("plot", stores[0], "-o", tmp_path / "points.png")
-    assert (tmp_path / "points.png").stat().st_size > 0
-    call("verify", stores[0], "--claim", "laplace(epsilon=3)")
-    call("compare", *stores)
-    assert "cells          14 of 14 done" in call("status", stores[0]).stdout
-    call("show", stores[0], "--accuracy")
-    data = load_result(stores[0]).data
-    assert data["alpha"].dims == ("pair", "eta")
-    np.testing.assert_array_equal(data["eta"], etas)
-
-    plans = {}
+def test_a_plan_counts_what_points_draw():
+    etas, plans = [0.5, 1.0, 3.0], {}
     for name in ("literal-knn", "knn"):
         resolved = [resolve(small_study(points, loss=name)) for points in (etas, [])]
         trial = resolved[0][1]  # of one measurement, for what draws took differs from one to the next
