@@ -76,22 +76,6 @@ def counts_of(result):
     return dict(zip(keys, told, strict=True))
 
 
-MISSING = """
-def needs_more(database, epsilon, rng):
-    return database[0] + rng.laplace(0.0, 1.0 / epsilon)
-
-def test_both(assert_private):
-    assert_private(needs_more, d=[0.0], d_prime=[1.0], claim="dp(epsilon=1)")
-"""
-
-
-def test_what_a_check_lacks_comes_before_its_declaration(pytester):
-    pytester.makepyfile(MISSING)
-    said = run(pytester).stdout.str()
-    assert "missing: catches, seconds; f: needs_more(database, epsilon, rng) was given" in said
-    assert "hpcdp-checks.json" not in said
-
-
 @pytest.fixture(scope="module")
 def declared(tmp_path_factory):
     """The declaration of the suite, made once."""
@@ -143,22 +127,6 @@ def test_three_outcomes(suite):
     assert "hpcdp/testing" not in text  # what is shown is the test's line
 
 
-def test_scripts_of_violations_draw_afresh_without_hpcdp(suite):
-    text = run(suite).stdout.str()
-    scripts = re.findall(r"recorded set -+\n(# test_suite.*?)\n(?=[-=_]{3})", text, re.DOTALL)
-    assert len(scripts) == 3
-    for script in scripts:
-        assert len(script.splitlines()) <= 30
-        alone = f"import sys; sys.modules['hpcdp'] = None\n{script}"
-        words = [sys.executable, "-W", "error", "-c", alone]
-        said = [
-            subprocess.run(words, cwd=suite.path, stdout=subprocess.PIPE, text=True, check=True).stdout
-            for _ in range(2)
-        ]
-        assert all(line.strip().endswith(": violated") for line in said), said
-        assert said[0] != said[1]  # fresh each time
-
-
 KINDS = """
 import functools
 import numpy as np
@@ -208,11 +176,17 @@ def overflow(database, size, rng):  # as unsigned bytes add: 100 + 200 is 44
 def rows(database, size, rng):
     return drawn([float(len(database) == 2)], size, rng)
 
+def number(database, size, rng):
+    return database[0] + rng.laplace(0.0, 0.4, size)
+
+def vector(database, size, rng):
+    return np.stack([number(database, size, rng), rng.random(size)], axis=1)
+
 for name, f, kind in [*(("texts", texts, kind) for kind in KINDS), *(("frames", frames, kind) for kind in FRAMES)]:
     globals()[f"{name}_{kind.replace(' ', '_')}"] = functools.partial(f, kind=kind)
 NAMED = [value for value in globals().values() if isinstance(value, functools.partial)]
 
-@pytest.mark.parametrize("f", [*NAMED, row, nested, told, bytes_])
+@pytest.mark.parametrize("f", [*NAMED, row, nested, told, bytes_, number, vector])
 def test_kinds(assert_private, f):
     assert_private(f, d=D, d_prime=D1, **GIVEN)
 
@@ -238,20 +212,21 @@ def bytes_(database, size, rng):
 
 @pytest.mark.slow
 def test_scripts_find_what_the_check_found_whatever_outputs_and_databases_are(pytester):
-    """Randomised response of 0.9 in all dresses: a script that reads outputs otherwise than hpcdp says that there is nothing."""
+    """Randomised response of 0.9 in all dresses, and noise: scripts draw afresh, without hpcdp, and read outputs as it does."""
     pytester.makepyfile(test_kinds=KINDS, released=RELEASED)
     assert run_apart(pytester, "-q", "--hpcdp-declare").ret == 0
     text = run_apart(pytester, "-q").stdout.str()
     scripts = re.findall(r"recorded set -+\n(# test_kinds.*?no violation shown\"\)\n)", text, re.DOTALL)
-    assert len(scripts) == len(re.findall(r"^E .* is violated$", text, re.MULTILINE)) == 19
+    assert len(scripts) == len(re.findall(r"^E .* is violated$", text, re.MULTILINE)) == 21
     (pytester.path / "scripts.json").write_text(json.dumps(scripts))
     every = "import json, sys; sys.modules['hpcdp'] = None\nfor text in json.load(open('scripts.json')): exec(text, {})"
     words = [sys.executable, "-W", "error", "-c", every]
-    done = subprocess.run(words, cwd=pytester.path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    said = done.stdout.splitlines()
-    assert len(said) == 19
+    ended = [subprocess.run(words, cwd=pytester.path, capture_output=True, text=True, check=False) for _ in range(2)]
+    assert [done.returncode for done in ended] == [0, 0], ended
+    said, again = (done.stdout.splitlines() for done in ended)
+    assert len(said) == 21
     assert all(line.endswith(": violated") for line in said), said
+    assert said != again, "draws are fresh each time"
     for script in scripts:
         assert len(script.splitlines()) <= 30
         by_value = [name for name in ("test_missing", "test_bytes") if f"::{name}#" in script]
@@ -310,28 +285,25 @@ def test_what_is_not_declared_is_an_error_and_no_pass(suite, changes):
     assert result.parseoutcomes()["errors"] >= len(changes)
 
 
-@pytest.mark.parametrize("name, value", [("draws", [1, 1, 2]), ("power", 0.999), ("claim", "dp(epsilon=1.0)")])
-def test_a_declaration_that_is_edited_is_refused(suite, name, value):
-    """A check of four draws would find nothing, and say that it would have."""
+@pytest.mark.parametrize(
+    "name, value, said",
+    [
+        ("draws", [1, 1, 2], "test_small#1 is not as it was declared"),
+        ("power", 0.999, "test_small#1 is not as it was declared"),
+        ("claim", "dp(epsilon=1.0)", "test_small#1 is not as it was declared"),
+        ("weight", 5, "weights of 12 in all were given"),  # a leaked share
+        ("level", 0.01, "declared at level 0.01, and its share is 0.000125 now"),
+    ],
+)
+def test_a_declaration_that_is_edited_is_refused(suite, name, value, said):
+    """A check of four draws would find nothing, and say that it would have; more than a share is more than the rate."""
     path = suite.path / "hpcdp-checks.json"
     content = json.loads(path.read_text())
     content["checks"]["test_suite.py::test_small#1"][name] = value
     path.write_text(json.dumps(content))
     result = run(suite, "-k", "small")
     result.assert_outcomes(errors=1)
-    assert "test_small#1 is not as it was declared" in result.stdout.str()
-
-
-def test_a_declaration_that_promises_more_than_the_rate_is_refused(suite):
-    path = suite.path / "hpcdp-checks.json"
-    content = json.loads(path.read_text())
-    entry = content["checks"]["test_suite.py::test_good#1"]
-    entry["weight"] = 5  # a leaked share
-    path.write_text(json.dumps(content))
-    assert "weights of 12 in all were given" in run(suite, "-k", "good").stdout.str()
-    entry["weight"], entry["level"] = 1, 0.01
-    path.write_text(json.dumps(content))
-    assert "declared at level 0.01, and its share is 0.000125 now" in run(suite, "-k", "good").stdout.str()
+    assert said in result.stdout.str()
 
 
 def test_rates_that_are_not_those_of_the_declaration_are_refused(suite):
@@ -441,20 +413,17 @@ def test_what_ends_a_check_early_is_never_green(suite, body):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("claim", "catches", "said"),
     [
-        ('catches="dp(epsilon=2)"', 'catches="dp(epsilon=0.5)"', "which dp(epsilon=1) allows"),
-        ('catches="dp(epsilon=2)"', 'catches="dp(epsilon=two)"', "epsilon"),
-        (
-            'claim="dp(epsilon=1)", catches="dp(epsilon=2)"',
-            'claim="dp(epsilon=1e9)", catches="dp(epsilon=2e9)"',
-            "at most",
-        ),
+        ("dp(epsilon=1)", "dp(epsilon=0.5)", "which dp(epsilon=1) allows"),
+        ("dp(epsilon=1)", "dp(epsilon=two)", "epsilon"),
+        ("dp(epsilon=1e9)", "dp(epsilon=2e9)", "at most"),
     ],
 )
-def test_what_cannot_be_declared_is_an_error_of_its_own_test(pytester, old, new, said):
+def test_what_cannot_be_declared_is_an_error_of_its_own_test(pytester, claim, catches, said):
     """And all other checks are declared."""
-    pytester.makepyfile(test_suite=SUITE.replace(old, new))
+    given = 'claim="dp(epsilon=1)", catches="dp(epsilon=2)"'
+    pytester.makepyfile(test_suite=SUITE.replace(given, f'claim="{claim}", catches="{catches}"'))
     result = run(pytester, "--hpcdp-declare", "-k", "texts or small")
     result.assert_outcomes(errors=1, skipped=1, deselected=4)
     assert said in result.stdout.str()
@@ -513,27 +482,23 @@ TRY = f"    try:\n        {CALL}\n    except AssertionError:\n"
 FIXTURE = "@pytest.fixture\ndef checked(assert_private):\n"
 MARK = "@pytest.mark.xfail(strict=%s)\n"
 TEST, FIXED = "def test(assert_private):\n", "\ndef test(checked):\n    pass\n"
-HIDDEN = [  # tests of a violation, with what pytest says of them
-    {
-        "skip": (f"{TEST}{TRY}        pytest.skip('flaky')\n", "skipped"),
-        "xfail": (f"{TEST}{TRY}        pytest.xfail('flaky')\n", "xfailed"),
-        "return": (f"{TEST}{TRY}        return\n", "passed"),
-        "skip_after": (f"{TEST}{TRY}        pass\n    pytest.importorskip('no_such_module')\n", "skipped"),
-        "marked": (f"{MARK % False}{TEST}{TRY}        pass\n", "xpassed"),
-        "marked_and_fails": (f"{MARK % True}{TEST}{TRY}        1 / 0\n", "xfailed"),
-    },
-    {
-        "marked_xfail": (f"{MARK % True}{TEST}{TRY}        pytest.xfail()\n", "xfailed"),
-        "fixture": (f"{FIXTURE}{TRY}        pass\n{FIXED}", "passed"),
-        "fixture_skips": (f"{FIXTURE}{TRY}        pytest.skip('flaky')\n{FIXED}", "skipped"),
-        "end_of_fixture": (f"{FIXTURE}    yield\n{TRY}        pass\n{FIXED}", "passed"),
-        "group": (
-            f"{TEST}    try:\n        try:\n            {CALL}\n        except AssertionError as error:\n"
-            "            raise ExceptionGroup('all', [error])\n    except ExceptionGroup:\n        pytest.skip('flaky')\n",
-            "skipped",
-        ),
-    },
-]
+HIDDEN = {  # tests of a violation, with what pytest says of them
+    "skip": (f"{TEST}{TRY}        pytest.skip('flaky')\n", "skipped"),
+    "xfail": (f"{TEST}{TRY}        pytest.xfail('flaky')\n", "xfailed"),
+    "return": (f"{TEST}{TRY}        return\n", "passed"),
+    "skip_after": (f"{TEST}{TRY}        pass\n    pytest.importorskip('no_such_module')\n", "skipped"),
+    "marked": (f"{MARK % False}{TEST}{TRY}        pass\n", "xpassed"),
+    "marked_and_fails": (f"{MARK % True}{TEST}{TRY}        1 / 0\n", "xfailed"),
+    "marked_xfail": (f"{MARK % True}{TEST}{TRY}        pytest.xfail()\n", "xfailed"),
+    "fixture": (f"{FIXTURE}{TRY}        pass\n{FIXED}", "passed"),
+    "fixture_skips": (f"{FIXTURE}{TRY}        pytest.skip('flaky')\n{FIXED}", "skipped"),
+    "end_of_fixture": (f"{FIXTURE}    yield\n{TRY}        pass\n{FIXED}", "passed"),
+    "group": (
+        f"{TEST}    try:\n        try:\n            {CALL}\n        except AssertionError as error:\n"
+        "            raise ExceptionGroup('all', [error])\n    except ExceptionGroup:\n        pytest.skip('flaky')\n",
+        "skipped",
+    ),
+}
 SHOWN = {  # tests that hide nothing
     "expected": (f"{MARK % False}{TEST}    {CALL}\n", "xfailed"),
     "group": (
@@ -562,11 +527,12 @@ def outcomes_of(suite, tests, run=run):
 WORDS = {"xfailed": "xfail", "xpassed": "xpass"}
 
 
-@pytest.mark.parametrize("tests", HIDDEN)
-def test_a_verdict_that_is_caught_is_an_error_whatever_the_test_becomes(suite, tests):
-    said, result = outcomes_of(suite, tests)
+@pytest.mark.parametrize("names", [[*HIDDEN][:6], [*HIDDEN][6:]])  # a declaration of the suite has eight places
+def test_a_verdict_that_is_caught_is_an_error_whatever_the_test_becomes(suite, names):
+    said, result = outcomes_of(suite, {name: HIDDEN[name] for name in names})
     text = result.stdout.str()
-    for name, (_, outcome) in tests.items():
+    for name in names:
+        outcome = HIDDEN[name][1]
         assert said[name] == [WORDS.get(outcome, outcome), "error"]
         how = {"xfailed": "expected to fail", "xpassed": "passed"}.get(outcome, outcome)
         assert f"test_suite.py::test_{name}: {how}, though it caught what its checks raised" in text
@@ -595,22 +561,6 @@ def test_a_mark_that_expects_any_failure_covers_violations_alone(suite):
         assert ("Inconclusive: inconclusive" in result.stdout.str()) == ("errors" in outcomes)
 
 
-def test_a_check_that_still_runs_when_its_test_ends_is_an_error(suite):
-    slow = (
-        "def late(database, size, rng):\n    begun.set()\n    time.sleep(1.0)\n    return small(database, size, rng)\n"
-    )
-    thread = (
-        f"    threading.Thread(target=lambda: {CALL.replace('small', 'late')}, daemon=True).start()\n    begun.wait()\n"
-    )
-    said, result = outcomes_of(
-        suite,
-        {"thread": (f"import threading, time\nbegun = threading.Event()\n{slow}{TEST}{thread}", "passed")},
-        run_apart,
-    )
-    assert said == {"thread": ["passed", "error"]}
-    assert "test_suite.py::test_thread: passed, though 1 of its checks had not ended" in result.stdout.str()
-
-
 @pytest.mark.skipif(not hasattr(pytest, "Subtests"), reason="this pytest has no subtests")
 @pytest.mark.parametrize("hidden", [False, True])
 def test_a_violation_in_a_subtest_is_a_failure_and_caught_an_error(suite, hidden):
@@ -628,32 +578,28 @@ def test_a_violation_in_a_subtest_is_a_failure_and_caught_an_error(suite, hidden
     assert ("SUBFAILED" in said) != hidden
 
 
-FORKED = {
-    "fork": (
-        f"{TEST}    if not (child := os.fork()):\n        try:\n            {CALL}\n        finally:\n            os._exit(0)\n"
-        "    os.waitpid(child, 0)\n",
-        "passed",
-    ),
-    "process": (
-        f"{TEST}    child = multiprocessing.get_context('fork').Process(target=lambda: {CALL})\n"
-        "    child.start()\n    child.join()\n",
-        "passed",
-    ),
+FORK = f"    if not os.fork():\n        try:\n            {CALL}\n        finally:\n            os._exit(0)\n    os.wait()\n"
+LATE = "def late(database, size, rng):\n    begun.set()\n    time.sleep(1.0)\n    return small(database, size, rng)\n"
+LATER = f"    threading.Thread(target=lambda: {CALL.replace('small', 'late')}, daemon=True).start()\n    begun.wait()\n"
+ELSEWHERE = {  # tests whose checks are made in a copy of the process, or end after them; what pytest says, and why
+    "fork": (f"{TEST}{FORK}", "passed", "a check ran in another process"),
     "beside": (
-        f"{TEST}    {CALL.replace('small', 'noisy(1.0)')}\n    if not os.fork():\n        try:\n            {CALL}\n"
-        "        finally:\n            os._exit(0)\n    os.wait()\n    pytest.skip('done')\n",
+        f"{TEST}    {CALL.replace('small', 'noisy(1.0)')}\n{FORK}    pytest.skip('done')\n",
         "skipped",
+        "a check ran in another process",
     ),
+    "late": (f"begun = threading.Event()\n{LATE}{TEST}{LATER}", "passed", "1 of its checks had not ended"),
 }
 
 
-def test_a_check_in_a_forked_process_is_an_error_of_its_test(suite):
-    tests = {"imports": ("import multiprocessing, os", ""), **FORKED, "after": SHOWN["skip"]}
+def test_a_check_in_another_process_or_that_has_not_ended_is_an_error_of_its_test(suite):
+    tests = {name: (text, outcome) for name, (text, outcome, _) in ELSEWHERE.items()}
+    tests = {"imports": ("import os, threading, time", ""), **tests, "after": SHOWN["skip"]}
     said, result = outcomes_of(suite, tests, run_apart)
-    assert said["after"] == ["skipped"], "what another test left to a copy is not said of it"
-    for name, (_, outcome) in FORKED.items():
+    assert said["after"] == ["skipped"], "what another test left is not said of it"
+    for name, (_, outcome, why) in ELSEWHERE.items():
         assert said[name] == [outcome, "error"]
-        assert f"test_suite.py::test_{name}: {outcome}, though a check ran in another process" in result.stdout.str()
+        assert f"test_suite.py::test_{name}: {outcome}, though {why}" in result.stdout.str()
     assert result.ret == 1
 
 
