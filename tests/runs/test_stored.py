@@ -10,35 +10,52 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
-from commands import (
-    SEED,
-    show,
-    write_study,
-)
+from commands import SEED, call, show, write_study
+from journals import records
 from numpy.typing import NDArray
 from refusing import GOOD, HEAD, refusal
+from studies import make_study, pose, run
 
 from hpcdp.cli.command import main
+from hpcdp.driver.plan import make_plan
 from hpcdp.errors import StudyError
-from hpcdp.keys import digest_array, law_key, stream
+from hpcdp.keys import digest_array, law_key
+from hpcdp.mechanisms.outputs import Schema, describe
 from hpcdp.mechanisms.stored import StoredSamples, load_stored, read_outputs
+from hpcdp.store.arrays import read_array
+from hpcdp.study.file import Study
+from hpcdp.study.trial_draws import Trial
 
-# Randomised response: the other answer with probability 1/4.
-KINDS = {
-    "booleans": "def noisy(database, size, rng):\n    return rng.random(size) < (0.75 if database[0] else 0.25)\n",
-    "integers": "def noisy(database, size, rng):\n    return int(database[0]) ^ (rng.random(size) < 0.25).astype(np.uint8)\n",
-    "strings": "def noisy(database, size, rng):\n    answer = rng.random(size) < 0.25\n"
-    "    return np.where(answer ^ bool(database[0]), 'ja', 'nein ü')\n",
-    "vectors": "def noisy(database, size, rng):\n    answer = int(database[0]) ^ (rng.random(size) < 0.25)\n"
-    "    return np.column_stack([answer, rng.random(size)])\n",
-    "vectors of strings": "def noisy(database, size, rng):\n    answer = int(database[0]) ^ (rng.random(size) < 0.25)\n"
-    "    return np.column_stack([answer, np.ones(size)]).astype(str)\n",
-    "one string a call": "def noisy(database, rng):\n    return 'yes' if (rng.random() < 0.25) ^ bool(database[0]) else 'no'\n",
-    "one number a call": "def noisy(database, rng):\n    return float((rng.random() < 0.25) ^ bool(database[0]))\n",
-    "one vector a call": "def noisy(database, rng):\n    return [(rng.random() < 0.25) ^ bool(database[0]), 7]\n",
-    "one buffer for all": "OUT = np.zeros(500, np.int64)\n\n\ndef noisy(database, size, rng):\n"
-    "    OUT[:size] = int(database[0]) ^ (rng.random(size) < 0.25)\n    return OUT[:size]\n",
+# Randomised response: the other answer with probability 1/4; what is returned of many answers, and of one.
+MANY = {
+    "booleans": "answer == 1",
+    "integers": "answer.astype(np.uint8)",
+    "strings": "np.where(answer, 'ja', 'nein ü')",
+    "vectors": "np.column_stack([answer, rng.random(size)])",
+    "vectors of strings": "np.column_stack([answer, np.ones(size)]).astype(str)",
+    "bits": "(answer[:, None] == 1) ^ np.array([False, True, True])",
+    "sequences of mixed length": "[[0] * one + [1] for one in answer.tolist()]",
+    "an object array": "np.fromiter(((('a', None), int(one)) for one in answer), object, size)",
+    "one buffer for all": "np.copyto(OUT[:size], answer) or OUT[:size]",
 }
+ONE = {
+    "a string": "'yes' if answer else 'no'",
+    "a number": "float(answer)",
+    "a vector": "[answer, 7]",
+    "a tuple": "('stop', 1) if answer else (None, 'end')",
+}
+KINDS = [
+    *(("size, rng", "rng.random(size)", returned) for returned in MANY.values()),
+    *(("rng", "rng.random()", returned) for returned in ONE.values()),
+]
+RESPONSE = """
+OUT = np.zeros(500, np.int64)
+
+
+def noisy(database, {arguments}):
+    answer = int(database[0]) ^ ({chance} < 0.25)
+    return {returned}
+"""
 
 
 def measure(folder: Path, scheduler: str, **settings: Any) -> dict[str, Any]:
@@ -62,9 +79,10 @@ def check_randomised_response(found: dict[str, Any]) -> None:
     assert abs(point["beta"] - 0.25) < 0.04
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_outputs_of_every_kind(kind: str, tmp_path: Path, scheduler: str) -> None:
-    check_randomised_response(measure(tmp_path, scheduler, module=HEAD + KINDS[kind]))
+@pytest.mark.parametrize("arguments, chance, returned", KINDS, ids=[*MANY, *ONE])
+def test_outputs_of_every_kind(arguments: str, chance: str, returned: str, tmp_path: Path, scheduler: str) -> None:
+    module = HEAD + RESPONSE.format(arguments=arguments, chance=chance, returned=returned)
+    check_randomised_response(measure(tmp_path, scheduler, module=module))
 
 
 def write_samples(path: Path, samples: NDArray[Any]) -> None:
@@ -87,9 +105,7 @@ def write_samples(path: Path, samples: NDArray[Any]) -> None:
     "suffix, names",
     [(".npy", [0, 1]), (".csv", [0, 1]), (".csv", ["no", "yes"]), (".parquet", ["no", "yes"]), (".zarr", [0.0, 1.5])],
 )
-def test_stored_samples(
-    suffix: str, names: list[Any], tmp_path: Path, scheduler: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stored_samples(suffix, names, tmp_path, scheduler, capsys):
     rng = np.random.default_rng(SEED)
     files = [f"{database}{suffix}" for database in (0, 1)]
     for database, file in enumerate(files):
@@ -170,17 +186,61 @@ def test_stored_chunks_split_each_file_once(tmp_path: Path) -> None:
     assert take(stored, *first, seed=SEED + 1) != found[first] == take(stored, *first)
 
 
-def test_a_stored_file_is_permuted_once_for_all_its_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+@pytest.mark.slow
+def test_bits_are_packed(tmp_path, scheduler):
+    """Eight in a byte, and counted from there again."""
+    module = HEAD + "def noisy(database, size, rng):\n    return rng.random((size, 3)) < 0.3 + 0.4 * database[0]\n"
+    pairs = "given = [ { d = [0.0], d_prime = [1.0] } ]"
+    study, store = write_study(tmp_path, module, pairs=pairs, train=2000, test=8000), tmp_path / "s.zarr"
+    call("run", study, "--store", store, "--cluster", scheduler)
+    before = show(store)
+    packs = records(store, "packs")
+    assert packs
+    for pack in packs:
+        packed = read_array(store / "samples" / "packs" / pack.name)
+        size = sum(int(name.rpartition("-")[2]) for name in pack.body["fingerprints"])
+        assert (packed.dtype, packed.shape) == (np.dtype(np.uint8), (-(-size * 3 // 8),))
+    for record in records(store, "counts"):
+        record.unlink()
+    call("resume", store, "--cluster", scheduler)
+    assert show(store) == before
 
-    def counting(*words: Any) -> np.random.Generator:
-        asked.append(words)
-        return stream(*words)
 
-    monkeypatch.setattr("hpcdp.mechanisms.stored.stream", counting)
-    np.save(tmp_path / "a.npy", np.arange(50))
-    stored = load_stored({"files": ["a.npy"]}, tmp_path)
-    for stage in ("train", "test"):
-        for start in (0, 10):
-            stored.take(np.zeros(1), SEED, "0" * 32, stage, start, 10)
-    assert len(asked) == 1
+def test_the_plan_tells_what_outputs_take():
+    def memory(kind, loss, train):
+        study = Study.from_dict(
+            {
+                "study": {"name": "s", "seed": 1},
+                "mechanism": {"call": "laplace", "parameters": {"epsilon": 1.0}},
+                "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
+                "estimate": {"loss": loss, "train": train, "test": 1000, "epsilons": [0.0], "keep": "none"},
+            }
+        )
+        problem = pose(study, Schema(kind, None))
+        return make_plan(problem, Trial(problem.schema, 0.0, 1e-8, 1), 2).memory
+
+    assert memory("bytes", "knn", 10**6) > memory("int", "knn", 10**6) + 100 * 10**6
+    for kind in ("bytes", "int"):
+        assert memory(kind, "frequency", 10**8) == memory(kind, "frequency", 10**9) < 3 * 2**30
+    assert memory("bytes", "knn", 10**8) == memory("bytes", "knn", 10**9) < 3 * 2**30
+    assert describe(Schema("bytes", None)) == "strings or sequences"
+
+
+def test_strings_and_numbers_of_one_study_are_refused(tmp_path, scheduler):
+    module = HEAD + "def noisy(database, size, rng):\n    n = rng.random(size) < 0.5\n"
+    module += "    return np.where(n, 'a', 'b') if database[0] else n\n"
+    pairs = "given = [ { d = [0.0], d_prime = [1.0] } ]"
+    study = write_study(tmp_path, module, pairs=pairs)
+    error = call("run", study, "--store", tmp_path / "s.zarr", "--cluster", scheduler, code=2).stderr
+    assert "booleans; its first outputs were strings or sequences, and all must be alike" in error
+
+
+@pytest.mark.slow
+def test_sequences_as_long_as_the_database(client, tmp_path):
+    (tmp_path / "own_rows.py").write_text(
+        "def told(database, rng):\n    return tuple(int(rng.random() < 0.5) for _ in database)\n"
+    )
+    pair = [([0, 1, 2], [0, 1])]
+    settings_of = dict(seed=5, folder=tmp_path, loss="frequency", epsilons=[0.0, 2.0], train=2000, test=2000)
+    result = run(make_study("own_rows:told", {}, pair, **settings_of), tmp_path / "s.zarr", client)
+    assert (result["delta"] == 1.0).all(), "the length tells the databases apart"
