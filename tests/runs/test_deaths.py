@@ -1,7 +1,9 @@
-"""Mechanisms that end their process, and processes that are killed: runs end, name the chunk, and leave nothing behind."""
+"""Processes that end, are killed or may open no more files: runs end, name the chunk, and leave nothing behind."""
 
 from __future__ import annotations
 
+import re
+import resource
 import signal
 import sys
 import time
@@ -9,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 import pytest
 from commands import (
@@ -18,6 +19,7 @@ from commands import (
     call,
     hold,
     hpcdp,
+    one_message,
     release,
     show,
     started,
@@ -97,9 +99,7 @@ SEGFAULT = "mechanism.call own:noisy (trial draws): the process was ended by SIG
         ("plan", "fit", LEARNED, "estimate.loss learned (trial): the process ended with exit code 0"),
     ],
 )
-def test_code_that_ends_the_process_while_the_study_is_tried_out(
-    command: str, place: str, changes: dict[str, Any], words: str, tmp_path: Path
-) -> None:
+def test_code_that_ends_the_process_while_the_study_is_tried_out(command, place, changes, words, tmp_path):
     """Even with the second database: one line names what it was, and no script takes it for success."""
     study = write_study(tmp_path, ENDING, **{**GIVEN, **changes})
     (tmp_path / "now").write_text(place)
@@ -255,18 +255,38 @@ def test_a_run_that_is_stopped_goes_on_afterwards(place: tuple[str, ...], whole:
     assert show(store) == show(tmp_path / "whole.zarr")
 
 
-@pytest.mark.release
-@pytest.mark.parametrize("whole", [True, False], ids=["all of it", "the command alone"])
-@pytest.mark.parametrize("place", PLACES, ids=["here", "workers", "dask"])
-def test_a_run_that_is_stopped_at_any_moment(place: tuple[str, ...], whole: bool, tmp_path: Path) -> None:
-    """Twenty moments each, from the command's start on."""
-    study, draws = write_study(tmp_path, parameters={"pause": 0.01}), np.random.default_rng(20240520)
-    call("run", study, "--store", tmp_path / "whole.zarr", "--workers", "0")
-    for number in range(20):
-        store = tmp_path / f"{number}.zarr"
-        with started("run", study, "--store", store, *place, folder=tmp_path, by_user=True) as process:
-            time.sleep(draws.uniform(0.05, 4.0))
-            stop_and_go_on(process.pid, whole, draws.uniform(0.1, 1.5))
-            _, said = process.communicate(timeout=LONG)
-        assert process.returncode == 0, said
-        assert show(store) == show(tmp_path / "whole.zarr")
+SMALL = {"databases": [[0.0, 1.0]], "train": 1000, "test": 1000}
+
+
+def limited(files: int) -> list[str]:
+    """Begin a command with a limit of open files."""
+    return ["/bin/sh", "-c", f'ulimit -n {files} && exec "$@"', "sh"]
+
+
+@pytest.mark.slow
+def test_a_run_needs_few_open_files(tmp_path: Path) -> None:
+    """A scheduler more; what is too few is refused before anything is drawn."""
+    study = write_study(tmp_path, **SMALL)
+    hpcdp("run", study, "--workers", "2", folder=tmp_path, prefix=limited(40))
+    line = one_message(hpcdp("run", study, "--dashboard", folder=tmp_path, prefix=limited(40), code=2))
+    assert re.search(r"a run on Dask's workers: needs \d+ open files .* given: a limit of 40 \(ulimit -Hn\)", line)
+    soft = ["/bin/sh", "-c", 'ulimit -Sn 40 && exec "$@"', "sh"]
+    hpcdp("run", study, "--dashboard", folder=tmp_path, prefix=soft)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux changes another process's limits")
+def test_a_scheduler_that_may_open_no_more_files_ends_its_run(tmp_path: Path) -> None:
+    study, store = write_study(tmp_path, rows=[0], **SMALL), tmp_path / "s.zarr"
+    hold(tmp_path, store, 0)
+    with started("run", study, "--store", store, "--workers", 2, "--dashboard", folder=tmp_path) as process:
+        wait_until(store.exists, "the run has begun")
+        below = psutil.Process(process.pid)
+        wait_until(
+            lambda: [one for one in below.children(recursive=True) if one.name() == "hpcdp-child"], "a child draws"
+        )
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (30, 30))
+        _, said = process.communicate(timeout=LONG)
+    assert process.returncode == 1, said
+    assert said.endswith("hpcdp: too many open files: the limit is 30 (ulimit -n); what is committed is kept\n")
+    assert "Traceback" not in said

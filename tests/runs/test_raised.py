@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import COMMAND, LONG, MECHANISM, call, hpcdp, one_message, show, write_study
+from commands import COMMAND, MECHANISM, call, hpcdp, one_message, python, show, write_study
 from programs import program_study, served
 from refusing import refusal
 
@@ -45,6 +44,7 @@ RAISED = {  # what is raised, and how it is told
     "GeneratorExit": "GeneratorExit",
     "SystemExit": "SystemExit",
     "asyncio.CancelledError('enough')": "CancelledError: enough",
+    "type('Odd', (BaseException,), {'__reduce__': lambda self: 1})('no pickle')": "Odd: no pickle",
 }
 
 
@@ -60,23 +60,20 @@ def test_a_panic_costs_the_chunk_and_names_its_line(what: str, tmp_path: Path, s
     assert "\x1b" not in error
 
 
-@pytest.mark.parametrize(
-    ("raised", "imported"),
-    [
-        ("asyncio.CancelledError('enough')", "cannot import module 'own' of 'own:noisy'"),
-        ("type('P', (BaseException,), {})('enough')", "cannot import module 'own' of 'own:noisy'"),
-        (
-            "StopIteration('enough')",
-            "cannot import module 'own' of 'own:noisy'",
-        ),  # for which context managers and generators have rules of their own
-        ("KeyboardInterrupt('enough')", "cannot import module 'own' of 'own:noisy'"),
-        ("GeneratorExit('enough')", "cannot import module 'own' of 'own:noisy'"),
-        ("SystemExit('enough')", "importing 'own:noisy' ended the program (exit code enough)"),
-    ],
-)
-def test_panics_in_trial_draws_and_imports(
-    raised: str, imported: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+# context managers and generators have rules of their own for StopIteration
+OTHERS = [
+    "asyncio.CancelledError",
+    "type('P', (BaseException,), {})",
+    "StopIteration",
+    "KeyboardInterrupt",
+    "SystemExit",
+]
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_panics_in_trial_draws_and_imports(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raised, ended = f"{kind}('enough')", "importing 'own:noisy' ended the program (exit code enough)"
+    imported = ended if kind == "SystemExit" else "cannot import module 'own' of 'own:noisy'"
     words = refusal(tmp_path, capsys, f"def noisy(database, size, rng):\n    import asyncio; raise {raised}\n")
     assert "hpcdp: mechanism.call own:noisy: the mechanism raised " in words
     assert f": enough ({tmp_path / 'own.py'}, line 4) (seen in trial draws)" in words
@@ -146,9 +143,7 @@ def test_a_panic_of_a_served_program(tmp_path: Path) -> None:
     assert f"P: enough ({tmp_path / 'program.py'}, line 7)" in words
 
 
-def test_what_escapes_is_one_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_escapes_is_one_message(tmp_path, monkeypatch, capsys):
     def panic(*_: Any) -> None:
         raise Panic("no \x1b[31mluck")
 
@@ -162,11 +157,18 @@ def test_what_escapes_is_one_message(
     assert error.count("\n") == 1
 
 
+INTERRUPTING = """
+import os, signal, time
+
+
+def noisy(database, size, rng):
+    os.kill(int(os.environ["DRIVER"]), signal.SIGINT)
+    time.sleep(100)
+"""
+
+
 def test_an_interruption_before_there_is_a_store_names_none(tmp_path: Path) -> None:
-    body = (
-        "import os, signal\n\ndef noisy(database, size, rng):\n    os.kill(int(os.environ['DRIVER']), signal.SIGINT)\n"
-    )
-    study = write_study(tmp_path, body + "    import time; time.sleep(100)\n")
+    study = write_study(tmp_path, INTERRUPTING)
     as_itself = ["/bin/sh", "-c", 'DRIVER=$$ exec "$@"', "sh"]
     error = hpcdp("run", study, folder=tmp_path, code=130, prefix=as_itself).stderr
     assert error.strip() == "hpcdp: interrupted; nothing was stored"
@@ -190,8 +192,6 @@ def test_an_interruption_of_its_own_beside_a_handler_of_another_library(tmp_path
 @pytest.mark.slow
 def test_signals_are_handled_as_before_once_a_command_was_interrupted(tmp_path: Path) -> None:
     """Of a command in somebody's own process, such as a notebook's."""
-    body = "import os, signal, time\n\ndef noisy(database, size, rng):\n    os.kill(int(os.environ['DRIVER']), signal.SIGINT)\n"
-    body += "    time.sleep(100)\n"
     script = """
 import os, signal, sys
 os.environ["DRIVER"] = str(os.getpid())
@@ -201,9 +201,7 @@ numbers = signal.SIGINT, signal.SIGTERM
 before = [signal.getsignal(number) for number in numbers]
 print(main(["run", sys.argv[1]]), [signal.getsignal(number) for number in numbers] == before)
 """
-    study = write_study(tmp_path, body)
-    command = [sys.executable, "-c", script, str(study)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG, check=True)
+    done = python(tmp_path, "-c", script, write_study(tmp_path, INTERRUPTING))
     assert done.stdout == "130 True\n"
     assert "interrupted" in done.stderr
 
