@@ -1,7 +1,5 @@
 """Refined losses and targets as runs: what is tallied, decided and certified; killed at every stage; damage; refusals."""
 
-from __future__ import annotations
-
 import json
 import math
 import time
@@ -19,7 +17,6 @@ from commands import (
     show,
     started,
     stored_problem,
-    wait_until,
     write_study,
 )
 from journals import records
@@ -53,36 +50,6 @@ def normal_study(**estimate):
     pairs = [([0.0], [1.0]), ([0.0], [2.0])]
     grid = {"epsilons": [0.0, 0.5, 1.0, 2.0], **estimate}
     return make_study("gaussian", {"sigma": 1.0}, pairs, seed=6, loss="knn", **grid)
-
-
-@pytest.mark.slow
-def test_a_refined_run_counts_the_sets_that_its_tallies_chose(client, tmp_path):
-    store = tmp_path / "s.zarr"
-    result = run(normal_study(etas=[0.5, 1.0], **REFINED), store, client)
-    assert result.complete
-    context = open_context(str(store), 1)
-    problem = context.problem
-    for number in range(2):
-        stage = {name: problem.stage_of(name, number) for name in ("refine", "validation", "test")}
-        assert [s.total for s in stage.values()] == [30_000, 20_000, 30_000]
-        pilot = restore_pilot(context, number)
-        for name in ("refine", "validation"):
-            spans = recorded_tallies(context.layout, problem.pilot_keys[number])
-            assert sum(s.samples for s in spans if s.stage == name) == stage[name].total
-        counter, _, chosen = learn_refined(context, number, problem.thresholds)
-        assert set(chosen) <= {"smooth", "best", "pilot 0"}
-        d, d_prime = (
-            np.concatenate(list(context.chunks(stage["test"], law, range(3)))) for law in problem.pair_laws[number]
-        )
-        counts = np.stack([counter.count(x) for x in (d, d_prime)])
-        column = 2 * np.searchsorted(problem.thresholds, 0.5) + 1
-        np.testing.assert_array_equal(result["exceed"][number, 0, 1], counts[:, column + 1 :].sum(axis=1))
-        # cells and their classes, looked up without any table
-        cells = np.searchsorted(pilot.cells.starts, d, "right") - 1
-        np.testing.assert_array_equal(np.bincount(cells, minlength=pilot.cells.size), pilot.tally(d))
-    exact = [GaussianShift(mu).delta(result["epsilon"]) for mu in (1.0, 2.0)]
-    off = np.abs(result["delta"] - np.array(exact)[:, None]) / result["standard_error"]
-    assert off.max() < 5.5
 
 
 @pytest.mark.slow
@@ -130,29 +97,6 @@ def test_an_eta_that_is_added_has_a_loss_of_its_own_and_a_share_of_the_level(cli
         for number, mu in enumerate((1.0, 2.0)):
             alpha = np.minimum(1.0, result["alpha"][number] + result["radius"][number])
             assert (GaussianShift(mu).tradeoff(alpha) <= result["beta"][number] + result["radius"][number]).all()
-
-
-def check_damage_is_made_good(file, study, store, client, whole):
-    """A bit of this file of the store turned, and all made of it gone: the next run tells, and the one after ends as before."""
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(bytes(data))
-    for record in records(store, "fits", "counts"):
-        record.unlink()
-    (store / "records" / "results.json").unlink()
-    with pytest.raises(RunFailed, match="damaged"):
-        run(study, store, client)
-    assert run(study, store, client).to_json() == whole
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", ["tallies", "pilots"])
-def test_what_is_damaged_is_made_again(client, tmp_path, what):
-    store = tmp_path / "s.zarr"
-    study = normal_study(**REFINED)
-    whole = run(study, store, client).to_json()
-    file = max((path for path in (store / what).rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
-    check_damage_is_made_good(file, study, store, client, whole)
 
 
 TARGETED = (
@@ -209,28 +153,14 @@ def test_the_target_is_met_where_it_matters(undisturbed):
 def test_killed_at_every_stage(tmp_path, undisturbed):
     store = tmp_path / "s.zarr"
     command = ("run", raced_study(tmp_path), "--store", store)
-    stages = [
-        ("fits", 1),  # screened
-        ("sizes", 1),
-        ("sizes", 2),  # a second round
-        ("pilots", 1),
-        ("tallies", 2),
-        ("tallies", 12),
-        ("sizes", 3),
-        ("counts", 1),
-        ("counts", 12),
-    ]
+    screening, rounds = [("fits", 1)], [("sizes", 1), ("sizes", 2), ("pilots", 1), ("tallies", 2), ("tallies", 12)]
     killed = 0
-    for kind, number in stages:
+    for kind, number in (*screening, *rounds, ("sizes", 3), ("counts", 1), ("counts", 12)):
         before = {record: record.read_bytes() for record in records(store, *KINDS)}
         hold(tmp_path, store, number, kind)
         with started(*command, "--workers", 1, folder=tmp_path) as process:
-            wait_until(
-                lambda kind=kind, number=number, process=process: (
-                    len(records(store, kind)) >= number or process.poll() is not None
-                ),
-                f"{number} records of {kind}",
-            )
+            while len(records(store, kind)) < number and process.poll() is None:
+                time.sleep(0.03)
             killed += process.poll() is None
             kill_group(process)
         assert all(record.read_bytes() == data for record, data in before.items())
@@ -278,17 +208,24 @@ def test_each_side_has_as_many_tallies_as_it_needs(client, tmp_path, direction):
     assert numbers[1 - row] > 2.5 * numbers[row] > 0, "the inflated side has more"
     context = open_context(str(store), 1, sizes)
     problem, pilot = context.problem, restore_pilot(context, 0)
+
+    def outputs_of(name, side):
+        stage = problem.stage_of(name, 0, side)
+        return np.concatenate(list(context.chunks(stage, problem.pair_laws[0][side], range(stage.chunks))))
+
     with patch("hpcdp.methods.sample_split.tallying.refine", wraps=refine) as learned:
-        _, judged, _ = learn_refined(context, 0, problem.thresholds)
+        counter, judged, _ = learn_refined(context, 0, problem.thresholds)
     for at, name in enumerate(("refine", "validation")):
         tally = learned.call_args.args[1 + at]
         for side, (found, number) in enumerate(((tally.p, tally.n0), (tally.q, tally.n1))):
-            stage = problem.stage_of(name, 0, side)
-            outputs = np.concatenate(list(context.chunks(stage, problem.pair_laws[0][side], range(stage.chunks))))
+            outputs = outputs_of(name, side)
             assert outputs.size == number == sizes.of(name, side)
             cells = np.searchsorted(pilot.cells.starts, outputs, "right") - 1
             np.testing.assert_array_equal(np.bincount(cells, minlength=pilot.cells.size), found)
     assert judged.sum(axis=1).tolist() == numbers
+    counts = [counter.count(outputs_of("test", side)) for side in (0, 1)]
+    above = 2 * np.searchsorted(problem.thresholds, 1.0) + 2
+    assert result["exceed"][0, 0, 1].tolist() == [int(found[above:].sum()) for found in counts]
     # what both tallies and the test tell, within their own errors: shares of the wrong side's number would be far off
     a, b = GaussianShift(1.0), math.exp(3.0)
     p, q = rates_of(a.spectrum, 3.0)
@@ -304,76 +241,28 @@ def test_each_side_has_as_many_tallies_as_it_needs(client, tmp_path, direction):
 
 
 @pytest.mark.slow
-def test_tallies_of_one_side_are_counted_again_where_they_are_damaged(client, tmp_path):
-    store = tmp_path / "s.zarr"
-    study = sided_study("forward")
+@pytest.mark.parametrize("what", ["pilots", "tallies", "tallies of one side"])
+def test_what_is_damaged_is_made_again(client, tmp_path, what):
+    """A bit of a file turned, and all made of it gone: the next run tells, and the one after ends as before."""
+    store, study = tmp_path / "s.zarr", sided_study("forward")
     whole = run(study, store, client).to_json()
-    pilot = records(store, "pilots")[0].name
-    spans = recorded_tallies(Layout(store), pilot)
+    (pilot,) = records(store, "pilots")
+    spans = recorded_tallies(Layout(store), pilot.name)
     assert {span.sides for span in spans} >= {(0, 1), (1,)}
-    alone = next(span for span in spans if span.sides == (1,))
-    check_damage_is_made_good(Layout(store).tally(pilot, alone.name), study, store, client, whole)
-
-
-@pytest.mark.slow
-def test_sizes_of_before_go_on_and_later_decisions_use_what_they_tallied(client, tmp_path):
-    """A store whose decisions have equal sides: its own as they are; what is decided anew adds to its tallies."""
-    store, study = tmp_path / "s.zarr", sided_study("reverse")
-    with patch("hpcdp.methods.sample_split.targets._MOST_TALLY_RATIO", 1.0):
-        whole = run(study, store, client).to_json()
-    steps = records(store, "sizes")
-    assert all(len(sizes) == 6 for step in steps for sizes in step.body["pairs"].values())
-    later = [*records(store, "counts"), store / "records" / "results.json"]
-    for path in later:
-        path.unlink()
+    files = (path for path in (store / "pilots").rglob("*") if path.is_file())
+    if what != "pilots":
+        sides = (0, 1) if what == "tallies" else (1,)
+        files = (Layout(store).tally(pilot.name, span.name) for span in spans if span.sides == sides)
+    file = max(files, key=lambda path: path.stat().st_size)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(bytes(data))
+    for record in records(store, "fits", "counts"):
+        record.unlink()
+    (store / "records" / "results.json").unlink()
+    with pytest.raises(RunFailed, match="damaged"):
+        run(study, store, client)
     assert run(study, store, client).to_json() == whole
-    assert records(store, "sizes") == steps
-    # what was done again is in groups by the seconds that cells took, so that its records may have other names
-    for path in [*steps[1:], *records(store, "counts"), store / "records" / "results.json"]:
-        path.unlink()
-    before = {record: record.read_bytes() for record in records(store, "tallies", "pilots")}
-    result = run(study, store, client)
-    assert result.complete
-    assert {record: record.read_bytes() for record in before} == before
-    sizes = stored_problem(store).sizes_of(0)
-    assert sizes.refine > 2.5 * sizes.of("refine", 1), "more of D, which is inflated"
-    assert all(len(found) in (6, 8) for step in records(store, "sizes") for found in step.body["pairs"].values())
-    assert np.abs(result["delta"] - GaussianShift(1.0).delta(result["epsilon"])).max() < 0.01
-
-
-NORMAL = TARGETED.replace("rng.laplace(size=size)", "rng.normal(size=size)")
-
-
-@pytest.mark.release
-def test_killed_while_one_side_is_tallied(tmp_path):
-    target = {"epsilon": 3.0, "direction": "forward", "relative_error": 0.2, "most": 20_000_000}
-    values = {"train": 500, "chunk": 500, "test": 1 << 20, "keep": "none", "epsilons": [0.0, 3.0], "target": target}
-    given = {"pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]", "etas": [], "parameters": {"pause": 0.002}}
-    study = write_study(tmp_path, NORMAL, **given, **values)
-    call("run", study, "--store", tmp_path / "whole.zarr", "--workers", 2)
-    pilot = records(tmp_path / "whole.zarr", "pilots")[0].name
-    spans = recorded_tallies(Layout(tmp_path / "whole.zarr"), pilot)
-    assert (1,) in {span.sides for span in spans}
-    store, killed, both = tmp_path / "s.zarr", 0, sum(span.sides == (0, 1) for span in spans)
-    command = ("run", study, "--store", store)
-    for number in range(both - 1, len(spans), 2):
-        before = {record: record.read_bytes() for record in records(store, *KINDS)}
-        hold(tmp_path, store, number, "tallies")
-        with started(*command, "--workers", 1, folder=tmp_path) as process:
-            wait_until(
-                lambda number=number, process=process: (
-                    len(records(store, "tallies")) >= number or process.poll() is not None
-                ),
-                f"{number} tallies",
-            )
-            killed += process.poll() is None
-            kill_group(process)
-        assert all(record.read_bytes() == data for record, data in before.items())
-        command = ("resume", store)
-    assert killed >= 2
-    release(tmp_path)
-    call("resume", store, "--workers", 2)
-    assert show(store) == show(tmp_path / "whole.zarr")
 
 
 @pytest.mark.parametrize(
@@ -402,19 +291,6 @@ def test_refusals_name_the_key(tmp_path, changes, words):
         values["keep"] = "train"
     message = one_message(call("plan", write_study(tmp_path, TARGETED, **values), code=2))
     assert words in message
-
-
-def test_several_losses_are_candidates(client, tmp_path):
-    study = normal_study(**REFINED)
-    study = study.model_copy(
-        update={"estimate": study.estimate.model_copy(update={"loss": ("knn", "kde", "frequency")})}
-    )
-    result = run(study, tmp_path / "s.zarr", client)
-    context = open_context(str(tmp_path / "s.zarr"), 1)
-    assert restore_pilot(context, 0).losses.shape[0] == 3
-    assert context.problem.study.estimate.other_losses == ("kde", "frequency")
-    exact = np.array([GaussianShift(mu).delta(result["epsilon"]) for mu in (1.0, 2.0)])[:, None]
-    assert (np.abs(result["delta"] - exact) / result["standard_error"]).max() < 5.5
 
 
 @pytest.mark.slow
