@@ -9,7 +9,6 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
 from commands import (
     LONG,
@@ -28,13 +27,7 @@ from commands import (
 from journals import Record, records
 
 from hpcdp.keys import stream
-from hpcdp.losses import make_loss
-from hpcdp.losses.protocol import Side
-from hpcdp.notions.betting import Rules, Wealth, is_refuted, lines_of, play
-from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
-from hpcdp.study.claims import parse_claim
-from hpcdp.study.versions import load_problem
 
 PAIR = {"pairs": "given = [{ d = [0.0], d_prime = [1.0] }]", "databases": [], "rows": [], "chunk": 25}
 SEQUENTIAL = ["--sequential", "--batch", 50, "--budget", 800]
@@ -98,63 +91,24 @@ def test_a_false_claim_is_refuted_and_a_true_one_is_not(tmp_path: Path, schedule
 
 
 @pytest.mark.slow
-def test_evidence_is_that_of_the_bets_on_the_stored_batches(tmp_path: Path, scheduler: str) -> None:
-    path = study(tmp_path)
-    found = audit(path, TRUE, scheduler)
-    problem = load_problem(Layout(tmp_path / "s.zarr"), 1)
-    sides = [
-        np.concatenate(
-            [
-                problem.sampler.draw(problem.laws[law], law, "round", chunk, chunk * 25, 25, problem.schema)
-                for chunk in range(32)
-            ]
-        )
-        for law in problem.pair_laws[0]
-    ]
-    wealth, loss = Wealth(), make_loss("knn", {})
-    lines = lines_of(parse_claim(TRUE, tmp_path).tradeoff, "both")
-
-    def learn(p, q):
-        return loss.fit(Side(p, p.size), Side(q, q.size)).score
-
-    for look, start in zip(found["looks"], range(0, 800, 50), strict=True):
-        past, batch = (tuple(side[part] for side in sides) for part in (slice(start), slice(start, start + 50)))
-        (wealth,) = play([wealth], [lines], learn, past, batch, Rules())
-        assert look["evidence"] == pytest.approx(np.exp(wealth.log), rel=1e-12)
-        assert look["refuted"] == is_refuted(wealth, 0.05)
-
-
-@pytest.mark.slow
 @pytest.mark.promise
 def test_killed_and_continued(tmp_path: Path, scheduler: str) -> None:
     path = study(tmp_path / "a", parameters={"pause": 0.01})
-    hold(tmp_path / "a", tmp_path / "a" / "s.zarr", 2, "rounds")
-    command = [
-        "audit",
-        path,
-        "--claim",
-        TRUE,
-        "--store",
-        tmp_path / "a" / "s.zarr",
-        "--cluster",
-        scheduler,
-        *SEQUENTIAL,
-    ]
+    store = tmp_path / "a" / "s.zarr"
+    hold(tmp_path / "a", store, 2, "rounds")
+    command = ["audit", path, "--claim", TRUE, "--store", store, "--cluster", scheduler, *SEQUENTIAL]
     with started(*command, folder=tmp_path / "a") as process:
-        wait_until(lambda: len(records(tmp_path / "a" / "s.zarr", "rounds")) >= 2, "two rounds")
+        wait_until(lambda: len(records(store, "rounds")) >= 2, "two rounds")
         process.send_signal(signal.SIGTERM)
         _, error = process.communicate(timeout=LONG)
     release(tmp_path / "a")  # the workers of the tests, which draw on, and the audit that goes on
     assert process.returncode == 130
     assert "go on with: hpcdp audit" in error
-    before = {record: record.read_bytes() for record in records(tmp_path / "a" / "s.zarr", "rounds")}
+    before = {record: record.read_bytes() for record in records(store, "rounds")}
     assert 2 <= len(before) < 16
     going_on = audit(path, TRUE, scheduler)
     assert {record: record.read_bytes() for record in before} == before
-    whole = study(tmp_path / "b", parameters={"pause": 0.0})
-    undisturbed = audit(whole, TRUE, scheduler)
-    assert going_on["looks"] != undisturbed["looks"], "another parameter is another law"
-    shutil.rmtree(tmp_path / "a" / "s.zarr")
+    shutil.rmtree(store)
     assert audit(path, TRUE, scheduler) == going_on
 
 
