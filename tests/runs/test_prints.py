@@ -46,15 +46,6 @@ def test_standard_output_holds_results_only(workers: int, tmp_path: Path) -> Non
             assert (f"{who} {when}" in done.stderr) == ((who, when) != ("child", "in a draw"))
 
 
-@pytest.mark.slow
-def test_a_sequential_audit_and_a_plan_print_results_only(tmp_path: Path, scheduler: str) -> None:
-    settings = {"rows": [0], "train": 500, "test": 500, "databases": [[0.0, 1.0]], "claim": "laplace(epsilon=9)"}
-    study = write_study(tmp_path, LOUD, **settings)
-    command = ("audit", study, "--sequential", "--batch", 500, "--budget", 1000, "--format", "json")
-    assert json.loads(call(*command, "--store", tmp_path / "s.zarr", "--cluster", scheduler).stdout)["samples"] == 1000
-    assert call("plan", study).stdout.startswith("plan of s\n")
-
-
 def test_exceptions_name_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], scheduler: str) -> None:
     body = "def noisy(database, size, rng):\n    return helper(size)\n\ndef helper(size):\n    raise ValueError('no\\nluck')\n"
     message = refusal(tmp_path, capsys, body)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import select
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from commands import LONG, call, one_message
+from commands import LONG, call, one_message, python
 
 from hpcdp.cli.arguments import make_parser
 from hpcdp.cli.starting import KINDS, MEANT, SHELLS
@@ -87,10 +84,8 @@ def test_a_start_overwrites_nothing(tmp_path: Path) -> None:
     call("init", "table", "--folder", tmp_path, code=2)
     assert not (tmp_path / "nowhere.toml").exists()
     study.unlink()
-    assert (
-        "largest_count.py  the mechanism, a Python function (is there"
-        in call("init", "table", "--folder", tmp_path).stdout
-    )
+    said = call("init", "table", "--folder", tmp_path).stdout
+    assert "largest_count.py  the mechanism, a Python function (is there" in said
     assert tomllib.loads(study.read_text())["study"]["name"] == "table"
     assert "a file" in one_message(call("init", "--folder", study, code=2))
 
@@ -139,51 +134,10 @@ ASK = {
 def test_shells_complete_what_the_parser_accepts(shell: str, line: str, words: set[str], tmp_path: Path) -> None:
     (tmp_path / "script").write_text(completion(shell))
     (tmp_path / "study.toml").touch()
-    done = subprocess.run(
-        [shell, "-c", ASK[shell]],
-        cwd=tmp_path,
-        env=os.environ | {"LINE": line, "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env = os.environ | {"LINE": line, "HOME": str(tmp_path)}
+    words_of = [shell, "-c", ASK[shell]]
+    done = subprocess.run(words_of, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert {found.partition("\t")[0] for found in done.stdout.split("\n")} - {""} == words, done.stderr
-
-
-ZSH = """
-fpath=($PWD/functions $fpath)
-autoload -Uz compinit; compinit -D -u
-compadd() { local -a found; builtin compadd -O found "$@"; print -rl -- "${found[@]}" >> found; builtin compadd "$@" }
-ask() { zle complete-word; print > asked }
-zle -N ask; bindkey '^T' ask; print > ready
-"""
-
-
-@pytest.mark.parametrize("line, words", COMPLETED)
-def test_zsh_completes_what_the_parser_accepts(line: str, words: set[str], tmp_path: Path) -> None:
-    """It completes at a terminal alone, and finds the script where its head says that it goes."""
-    text = completion("zsh")
-    (tmp_path / "functions").mkdir()
-    (tmp_path / "functions" / "_hpcdp").write_text(text)
-    (tmp_path / "setup").write_text(ZSH)
-    (tmp_path / "study.toml").touch()
-    ours, theirs = pty.openpty()
-    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "TERM": "dumb"}
-    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
-    with subprocess.Popen(["zsh", "-f", "-i"], cwd=tmp_path, env=env, start_new_session=True, **streams) as shell:  # type: ignore[call-overload]
-        try:
-            os.close(theirs)
-            for typed, sign in (("source ./setup\n", "ready"), (f"hpcdp {line}\x14", "asked")):
-                os.write(ours, typed.encode())
-                said, end = b"", time.monotonic() + 60.0
-                while not (tmp_path / sign).exists():
-                    assert time.monotonic() < end, said
-                    if select.select([ours], [], [], 0.05)[0]:
-                        said += os.read(ours, 4096)
-        finally:
-            shell.kill()
-            os.close(ours)
-    assert set((tmp_path / "found").read_text().split("\n")) - {""} == words
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -207,23 +161,15 @@ def test_completion_and_init_load_nothing_heavy(tmp_path: Path) -> None:
     heavy = "{'dask', 'distributed', 'matplotlib', 'numba', 'pydantic', 'rich', 'scipy', 'sklearn', 'xarray', 'zarr'}"
     for words in (["completion", "bash"], ["init"]):
         code = f"import sys; from hpcdp.cli import main; main({words}); print({heavy} & set(sys.modules))"
-        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-        assert done.stdout.splitlines()[-1] == "set()"
+        assert python(tmp_path, "-c", code).stdout.splitlines()[-1] == "set()"
 
 
-def test_windows_is_refused_in_one_sentence() -> None:
-    def on_windows(code: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", f"import sys; sys.platform = 'win32'; {code}"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    done = on_windows("import hpcdp.__main__; sys.exit(hpcdp.__main__.main())")
+def test_windows_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    windows = "import sys; sys.platform = 'win32'"
+    done = python(tmp_path, "-c", f"{windows}; import hpcdp.__main__; sys.exit(hpcdp.__main__.main())")
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert "WSL" in line
-    done = on_windows("from hpcdp import run")
+    done = python(tmp_path, "-c", f"{windows}; from hpcdp import run")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == f"ImportError: {line}"
