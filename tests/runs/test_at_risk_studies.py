@@ -1,7 +1,5 @@
 """Studies with [at_risk]: against laws that are known, interrupted, grown, shown, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -9,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from commands import call, contents, one_message, show, write_study
+from commands import call, contents, nothing_lost, one_message, show, write_study
 from scipy.integrate import quad
 
 import hpcdp
@@ -192,21 +190,6 @@ def test_loss_and_sensitivity_are_those_of_the_answers():
 
 
 @pytest.mark.slow
-def test_a_file_without_a_stream_goes_on_with_that_of_the_store(folder):
-    """Without one, a new store has hpcdp's; a file that names another than the store's is refused."""
-    made_here = ("--store", folder / "s.zarr", "--workers", "0")
-    path = write(folder, pairs=200)
-    path.write_text(path.read_text().replace("seed = 7", 'seed = 7\nstream = "numpy"'))
-    call("risk", path, *made_here)
-    call("risk", write(folder, pairs=300), *made_here)
-    call("risk", path, "--store", folder / "new.zarr", "--workers", "0")
-    assert show(folder / "s.zarr") != show(folder / "new.zarr")
-    path.write_text(path.read_text().replace("seed = 7", 'seed = 7\nstream = "philox"'))
-    refused = call("risk", path, *made_here, code=2).stderr
-    assert 'study.stream ("numpy" in the store, "philox" given)' in refused
-
-
-@pytest.mark.slow
 def test_a_query_that_fails_costs_its_chunks_and_resumed_and_grown_it_is_the_same(folder):
     study, store = Study.from_dict(values(query="queries:broken", chunk=5, pairs=300), folder), folder / "part.zarr"
     fails = SimpleNamespace(note=print, begin=lambda *_: (folder / "fail").touch(), advance=print)  # after trial draws
@@ -217,11 +200,9 @@ def test_a_query_that_fails_costs_its_chunks_and_resumed_and_grown_it_is_the_sam
     assert part.risk == []
     assert "pairs are missing" in call("show", store).stdout
     assert 0 < int(call("status", store).stdout.partition("  pairs ")[2].split()[0]) < 300
-    before = contents(store)
     (folder / "fail").unlink()
-    whole = hpcdp.resume(store, workers=0)
-    after = contents(store)
-    assert {path: after[path] for path in before} == before
+    with nothing_lost(store):
+        whole = hpcdp.resume(store, workers=0)
     anew = made(folder, "anew.zarr", query="queries:broken", chunk=5, pairs=300)
     assert anew.to_json() == whole.to_json() == show(store).strip()
     for name, (_, array) in anew.arrays.items():
@@ -289,18 +270,6 @@ def test_commands(folder, scheduler, monkeypatch):
         ({"population": {"call": "queries:stuck"}}, "accepted: numbers of shape (21,) or (21, columns)"),
         ({"population": {"call": "queries:uniform", "parameters": {"low": 1}}}, "accepted: call(size, rng, **parame"),
         ({"population": {"file": "nobody.npy"}}, "at_risk.population.file nobody.npy: no file"),
-    ],
-)
-def test_what_cannot_be_drawn_is_said_before_anything_runs(folder, changes, words):
-    with pytest.raises(StudyError) as error:
-        resolve(Study.from_dict(values(**changes), folder))
-    assert words in str(error.value)
-    assert not (folder / "s.zarr").exists()
-
-
-@pytest.mark.parametrize(
-    "changes, words",
-    [
         ({"cover": [0.99], "pairs": 100}, "100 pairs cover at most 0.9705; 299 are needed"),
         ({"cover": [0.9, 1.0]}, "at_risk.cover: numbers above 0 and below 1"),
         ({"cover": [0.9, 0.9]}, "at_risk.cover: distinct numbers"),
@@ -312,9 +281,9 @@ def test_what_cannot_be_drawn_is_said_before_anything_runs(folder, changes, word
         ({"noise": "gaussian"}, "at_risk.noise: unknown key"),
     ],
 )
-def test_what_is_wrong_in_the_file_is_said(changes, words):
+def test_what_is_wrong_or_cannot_be_drawn_is_said_before_anything_runs(folder, changes, words):
     with pytest.raises(StudyError) as error:
-        Study.from_dict(values(**changes))
+        resolve(Study.from_dict(values(**changes), folder))
     assert words in str(error.value)
 
 

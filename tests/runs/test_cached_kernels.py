@@ -1,7 +1,5 @@
 """Compiled kernels are kept between runs, and forgotten once a kernel that is compiled into them has changed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -9,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import write_study
+from commands import python, write_study
 
 import hpcdp
 from hpcdp._base.compiling import UNKEPT, WORDS
@@ -172,15 +170,7 @@ COMMAND = "import sys; from hpcdp.__main__ import main; sys.exit(main())"  # whi
 def test_a_command_says_once_that_its_workers_compile_kernels(place, said, tmp_path):
     study = write_study(tmp_path, COMPILES, call="own:noisy", keep="none")
     environment = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
-    told = [
-        subprocess.run(
-            [sys.executable, "-c", COMMAND, "run", study, "--store", tmp_path / f"{number}.zarr", *place],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stderr
-        for number in range(len(said))
-    ]
+    words = ["-c", COMMAND, "run", study, *place, "--store"]
+    told = [python(tmp_path, *words, f"{number}.zarr", env=environment).stderr for number in range(len(said))]
     assert [words.count(WORDS) for words in told] == said
     assert told[0].index(WORDS) < told[0].index("run: 100 %")

@@ -7,7 +7,6 @@ import re
 import struct
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -81,34 +80,22 @@ def write(path: Path, study: dict[str, Any]) -> Path:
     return path
 
 
-@dataclass
-class Ground:
-    """A folder with two studies whose databases hold the canary, the store of each, and what each run printed."""
-
-    folder: Path
-    said: dict[str, str]
-
-    def __truediv__(self, name: str) -> Path:
-        return self.folder / name
-
-    def prints(self, *words: Any, code: int | None = 0) -> str:
-        done = call(*words, code=code)
-        return done.stdout + done.stderr
+def prints(*words: Any, code: int | None = 0) -> str:
+    done = call(*words, code=code)
+    return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module", name="ground")
-def ground_fixture(tmp_path_factory: pytest.TempPathFactory) -> Ground:
-    ground = Ground(tmp_path_factory.mktemp("canary"), {})
+def ground_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two studies whose databases hold the canary, the store of each, and what each run printed."""
+    ground = tmp_path_factory.mktemp("canary")
     (ground / "own.py").write_text(OWN)
-    for name, study, code in (
-        ("edited", body(EDITS), 0),
-        ("failed", body(GIVEN, "own:failing"), 1),
-    ):
+    for name, study, code in (("edited", body(EDITS), 0), ("failed", body(GIVEN, "own:failing"), 1)):
         place = ("--store", ground / f"{name}.zarr", "--workers", "0", "--no-plot")
-        ground.said[name] = ground.prints("run", write(ground / f"{name}.toml", study), *place, code=code)
+        (ground / f"{name}.said").write_text(prints("run", write(ground / f"{name}.toml", study), *place, code=code))
     logs = ground / "edited.zarr" / "jobs" / "logs"
     logs.mkdir(parents=True)
-    (logs / "driver-1.log").write_text(ground.said["failed"])
+    (logs / "driver-1.log").write_text((ground / "failed.said").read_text())
     return ground
 
 
@@ -119,32 +106,32 @@ def refused(study: dict[str, Any], folder: Path) -> str:
     return "".join(traceback.format_exception(caught.value))
 
 
-def refused_file(ground: Ground, pairs: str) -> str:
+def refused_file(ground: Path, pairs: str) -> str:
     (ground / "wrong.toml").write_text(
         f'[study]\nname = "s"\nseed = 1\n[mechanism]\ncall = "own:noisy"\n[estimate]\nepsilons = [1.0]\n[pairs]\n{pairs}\n'
     )
-    return ground.prints("plan", ground / "wrong.toml", code=2)
+    return prints("plan", ground / "wrong.toml", code=2)
 
 
-def slow(ground: Ground, pairs: dict[str, Any]) -> str:
+def slow(ground: Path, pairs: dict[str, Any]) -> str:
     notes: list[str] = []
-    resolve(Study.from_dict(body(pairs, "own:slow"), ground.folder), notes.append)
+    resolve(Study.from_dict(body(pairs, "own:slow"), ground), notes.append)
     assert any(note.startswith("still drawing") for note in notes)
     return "\n".join(notes)
 
 
-def table_of(ground: Ground, text: str) -> str:
+def table_of(ground: Path, text: str) -> str:
     (ground / "table.csv").write_text(text)
-    return refused(body({"relative": {"file": "table.csv"}}), ground.folder)
+    return refused(body({"relative": {"file": "table.csv"}}), ground)
 
 
 def held(name: str, values: list[Any]) -> dict[str, Any]:
     return {"distributional": {"call": f"own:{name}", "index": [1], "values": values}}
 
 
-def described(ground: Ground, pairs: dict[str, Any]) -> str:
+def described(ground: Path, pairs: dict[str, Any]) -> str:
     """What every law and pair is called in messages, and what Python shows of the objects in a notebook or a log."""
-    study = Study.from_dict(body(pairs), ground.folder)
+    study = Study.from_dict(body(pairs), ground)
     problem, _ = resolve(study)
     found = [*map(problem.describe_law, problem.laws), describe_pairs(problem, [0]), repr(study), repr(problem)]
     return "\n".join([*found, *map(repr, problem.pairs)])
@@ -156,31 +143,31 @@ def builtin(name: str, database: Any, **parameters: Any) -> str:
     return str(caught.value)
 
 
-def utility(ground: Ground) -> str:
+def utility(ground: Path) -> str:
     parameters = {"outcomes": [0, 1, 2], "epsilon": 1.0, "sensitivity": 1.0, "utility": "own:own_utility"}
-    return refused(body(GIVEN, "exponential", parameters=parameters), ground.folder)
+    return refused(body(GIVEN, "exponential", parameters=parameters), ground)
 
 
-def exported(ground: Ground) -> str:
-    ground.prints("export", ground / "edited.zarr", ground / "copy")
+def exported(ground: Path) -> str:
+    prints("export", ground / "edited.zarr", ground / "copy")
     data = [path.read_bytes() for path in (ground / "copy").iterdir()]
     assert len(data) > 3
     assert not any(held in one for held in BYTES for one in data)
     return b"\n".join(data).decode(errors="replace")
 
 
-def read(ground: Ground, *words: str) -> Callable[[], str]:
-    return lambda: "\n".join(path.read_text(errors="replace") for word in words for path in ground.folder.glob(word))
+def read(ground: Path, *words: str) -> Callable[[], str]:
+    return lambda: "\n".join(path.read_text(errors="replace") for word in words for path in ground.glob(word))
 
 
-Path_ = tuple[Callable[[Ground], str], str]
+Path_ = tuple[Callable[[Path], str], str]
 
 
 def shown(tells: str, *words: Any, file: str = "", code: int | None = 0) -> Path_:
     """What a command prints, and writes into a file, of the stores and studies that are named in {}."""
 
-    def made(ground: Ground) -> str:
-        said = ground.prints(*(str(word).format(ground.folder) for word in words), code=code)
+    def made(ground: Path) -> str:
+        said = prints(*(str(word).format(ground) for word in words), code=code)
         return said + (read(ground, file)() if file else "")
 
     return made, tells
@@ -214,7 +201,7 @@ PATHS: dict[str, Path_] = {
         )
     },
     "plan": shown("pairs", "plan", "{}/edited.toml"),
-    "run": (lambda ground: ground.said["edited"], "edited.zarr"),
+    "run": (lambda ground: read(ground, "edited.said")(), "edited.zarr"),
     "plot": shown("svg", "plot", "{}/edited.zarr", "-o", "{}/p.svg", file="p.svg"),
     "report": shown("<html", "report", "{}/edited.zarr", "-o", "{}/page.html", file="page.html"),
     "report of failures": shown("its text is left out", "report", "{}/failed.zarr", "-o", "{}/f.html", file="f.html"),
@@ -227,7 +214,7 @@ PATHS: dict[str, Path_] = {
         code=None,
     ),
     # runs that fail, what is kept of them, and objects as Python shows them
-    "a chunk fails": (lambda ground: ground.said["failed"], "no luck"),
+    "a chunk fails": (lambda ground: read(ground, "failed.said")(), "no luck"),
     "status of failures": shown("no luck", "status", "{}/failed.zarr"),
     "show of failures": shown("INCOMPLETE", "show", "{}/failed.zarr"),
     "records of runs": (lambda ground: read(ground, "*.zarr/records/*.jsonl")(), "no luck"),
@@ -263,19 +250,19 @@ PATHS: dict[str, Path_] = {
         )
     },
     "array": (
-        lambda ground: refused(body({"given": [{"d": np.array(CANARY), "d_prime": [0.0]}]}), ground.folder),
+        lambda ground: refused(body({"given": [{"d": np.array(CANARY), "d_prime": [0.0]}]}), ground),
         "pairs.given.0.d",
     ),
     "stored": (
-        lambda ground: refused(body(GIVEN, "stored", parameters={"files": ["edited.toml"]}), ground.folder),
+        lambda ground: refused(body(GIVEN, "stored", parameters={"files": ["edited.toml"]}), ground),
         "given: ",
     ),
-    "held beside integers": (lambda ground: refused(body(held("integers", [0, CANARY])), ground.folder), "cannot hold"),
+    "held beside integers": (lambda ground: refused(body(held("integers", [0, CANARY])), ground), "cannot hold"),
     "held twice": (
-        lambda ground: refused(body(held("reals", [CANARY, int(CANARY), CANARY])), ground.folder),
+        lambda ground: refused(body(held("reals", [CANARY, int(CANARY), CANARY])), ground),
         "distinct",
     ),
-    "held list": (lambda ground: refused(body(held("reals", [0.0, [CANARY]])), ground.folder), "given: a list of 1"),
+    "held list": (lambda ground: refused(body(held("reals", [0.0, [CANARY]])), ground), "given: a list of 1"),
     "no header": (
         lambda ground: table_of(ground, f"{CANARY},Ada\n{CANARY},1\n{CANARY},2\nx,4\n"),
         "not numeric in row 2",
@@ -286,7 +273,7 @@ PATHS: dict[str, Path_] = {
     "exponential": (lambda _: builtin("exponential_real", [CANARY], rate=1.0, lower=1.0, upper=2.0), "(1,)"),
     "utility": (utility, "float64 of shape (1,) was given"),
     "another study": (
-        lambda ground: ground.prints(
+        lambda ground: prints(
             *("run", write(ground / "other.toml", body({"relative": {**EDITS["relative"], "values": [CANARY, 2.0]}}))),
             *("--store", ground / "edited.zarr", "--workers", "0"),
             code=2,
@@ -299,7 +286,7 @@ PATHS: dict[str, Path_] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PATHS)
-def test_no_path_shows_what_is_in_a_database(ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_path_shows_what_is_in_a_database(ground: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hpcdp._base.doing, "LONG", 1.0)
     make, tells = PATHS[name]
     text = make(ground)
@@ -309,7 +296,7 @@ def test_no_path_shows_what_is_in_a_database(ground: Ground, name: str, monkeypa
 
 
 @pytest.mark.slow
-def test_contents_are_shown_where_they_are_asked_for(ground: Ground) -> None:
+def test_contents_are_shown_where_they_are_asked_for(ground: Path) -> None:
     """So that the canary would be seen."""
     assert FOUND.search(call("show", ground / "edited.zarr", "--rows", "--show-rows").stdout)
     call("export", ground / "edited.zarr", ground / "open", "--show-rows")

@@ -99,9 +99,7 @@ def quick_study(folder: Path, **changes: Any) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise, code", [(QUICK["noise"], 0), (QUICK["noise"] / 2, 3)])
-def test_the_audit_finds_half_the_noise_and_nothing_else(
-    noise: float, code: int, tmp_path: Path, scheduler: str
-) -> None:
+def test_the_audit_finds_half_the_noise_and_nothing_else(noise, code, tmp_path, scheduler):
     study, store = quick_study(tmp_path, parameters={"noise": noise}), tmp_path / "s.zarr"
     where = ("--claim", f"file({accountant.CLAIM})", "--store", store, "--cluster", scheduler, "--format", "json")
     found = json.loads(call("audit", study, *where, "-o", tmp_path / "plot.png", code=code).stdout)

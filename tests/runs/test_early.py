@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -36,9 +35,7 @@ MOMENTS = (
 )
 
 
-def start(
-    folder: Path, moment: str, command: Sequence[str] = COMMAND, program: str = SIGNALLING, **settings: object
-) -> subprocess.CompletedProcess[str]:
+def start(folder, moment, command=COMMAND, program=SIGNALLING, **settings):
     """`hpcdp run` of a study, interrupted at a moment."""
     (folder / "sitecustomize.py").write_text(program)
     environment = os.environ | {"PYTHONPATH": str(folder), "AT_IMPORT_OF": moment}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from pathlib import Path
@@ -25,15 +26,9 @@ from hpcdp.keys import stream
         ({"command": []}, "mechanism.call.command: List should have at least 1 item"),
         ({"command": ["sh", ""]}, "mechanism.call.command.1: String should have at least 1 character"),
         ({"command": "sh"}, "mechanism.call.command: a valid list; given: 'sh'"),
-        (
-            {"command": ["sh"], "time": 1},
-            "mechanism.call.time: unknown key (given: 1); accepted: command, timeout, start",
-        ),
+        ({"command": ["sh"], "time": 1}, "mechanism.call.time: unknown key (given: 1); accepted: command, timeout"),
         ({"command": ["sh"], "timeout": 0}, "mechanism.call.timeout: greater than 0; given: 0"),
-        (
-            {"command": ["sh"], "start_timeout": float("inf")},
-            "mechanism.call.start_timeout: a finite number; given: inf",
-        ),
+        ({"command": ["sh"], "start_timeout": math.inf}, "mechanism.call.start_timeout: a finite number; given: inf"),
         (3, "mechanism.call: a valid string; given: 3"),
     ],
 )

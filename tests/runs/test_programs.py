@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
@@ -44,12 +43,12 @@ def bind_fixture(tmp_path: Path) -> Iterator[Callable[..., ProgramMechanism]]:
     ],
 )
 def test_databases_parameters_and_outputs_of_every_type_pass(
-    bind: Callable[..., ProgramMechanism],
-    monkeypatch: pytest.MonkeyPatch,
-    body: str,
-    database: Any,
-    expected: np.ndarray,
-) -> None:
+    bind,
+    monkeypatch,
+    body,
+    database,
+    expected,
+):
     monkeypatch.setenv("PYTHONPATH", "somewhere")
     found = draw(bind(body=body, parameters={"scale": 2.0}), 3, database=database)
     found = np.char.decode(found, "utf-8") if found.dtype.kind == "S" else found

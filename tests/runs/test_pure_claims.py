@@ -1,7 +1,5 @@
 """Claims of pure ε against studies with [pure], and which family each limit at δ = 0 belongs to."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

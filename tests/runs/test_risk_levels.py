@@ -1,7 +1,5 @@
 """`show --risk`: P[|L| > ε] from the counts of ordinary stores, against laws whose risk is known."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -38,10 +36,8 @@ def test_the_risk_is_that_of_the_laws_and_grows_when_outputs_are_merged(tmp_path
     assert level["estimate"] == (outputs[0, 0] + outputs[1, 1]) / 40_000
     true = 0.1 - math.exp(0.4) * 0.01
     assert 0.9 * true < level["lower"] <= true  # certified: this seed's, and δ itself
-    assert (
-        level["lower"] < level["claimed"] <= 0.1
-    )  # both laws are as extreme as the claim allows, so that nothing is lost
-    assert level["claimed"] > 0.9 * 0.1
+    assert level["lower"] < level["claimed"] <= 0.1
+    assert level["claimed"] > 0.9 * 0.1  # both laws are as extreme as the claim allows, so that nothing is lost
     assert other["estimate"] is None  # it is not counted there
     assert 0.0 < other["lower"] <= level["lower"]
     text = call("show", first.store, "--risk", "0.4").stdout
@@ -63,10 +59,8 @@ def test_a_refuted_claim_says_so_and_other_sets_have_no_estimate(tmp_path):
 
 def test_what_is_wrong_is_said(tmp_path):
     found = risk_store(tmp_path, LAWS)
-    assert (
-        "--risk: accepted alone; given with it: --delta"
-        in call("show", found.store, "--risk", "1", "--delta", "0", code=2).stderr
-    )
+    said = call("show", found.store, "--risk", "1", "--delta", "0", code=2).stderr
+    assert "--risk: accepted alone; given with it: --delta" in said
     for text in ("-1", "inf", "x"):
         with pytest.raises(SystemExit, match="2"):
             make_parser().parse_args(["show", "s.zarr", "--risk", text])
