@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import call, contents, kill_group, one_message, show, started, wait_until, write_study
+from commands import call, contents, kill_group, one_message, show, started, stored_problem, wait_until, write_study
 from journals import records
 from studies import TAPED
 
@@ -37,7 +37,7 @@ PAUSE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pause")
 
 def shifted(database, size, rng):
     if os.path.exists(PAUSE):
-        time.sleep(0.1)
+        time.sleep(0.4)
     return 0.25 * database.sum() + rng.normal(size=size)
 """
 SMALL: dict[str, Any] = {
@@ -59,12 +59,11 @@ def choices(store: Path) -> list[dict[str, Any]]:
     return [entry["choice"] for record in records(store, "fits") for entry in record.body["entries"]]
 
 
-def spans(store: Path) -> list[tuple[str, str, int, int]]:
-    """(part, key of the sums, first chunk, end) of all draws in records."""
+def spans(store: Path) -> list[tuple[str, int, int, int]]:
+    """(part, side, first chunk, end) of each record of draws."""
+    sides = stored_problem(store).pair_laws[0]
     bodies = [record.body for record in records(store, "counts")]
-    return sorted(
-        (body["stage"], entry["key"], body["start"], body["stop"]) for body in bodies for entry in body["entries"]
-    )
+    return sorted((body["stage"], sides.index(*body["laws"]), body["start"], body["stop"]) for body in bodies)
 
 
 def chunks(store: Path) -> list[int]:
@@ -159,12 +158,7 @@ def test_killed_in_every_stage(whole: Path, tmp_path: Path) -> None:
     study = taped(tmp_path)
     (tmp_path / "pause").touch()
     command: tuple[object, ...] = ("run", study, "--store", store)
-    reached = (
-        (lambda: len(records(store, "fits")), 1),
-        (lambda: len(spans(store)), 1),
-        (lambda: len(spans(store)), tapes + 1),
-    )
-    for count, number in reached:
+    for kinds, number in ((("fits",), 1), (("counts",), 1), (("counts",), tapes + 1)):
         with started(*command, "--workers", 2, folder=tmp_path) as process:
             wait_until(lambda count=count, number=number: count() >= number, f"{number} records")
             assert process.poll() is None
