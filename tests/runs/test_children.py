@@ -30,8 +30,17 @@ left = []
 
 def wild(database, size, rng):
     sys.setrecursionlimit(1000)
-    if not on_worker():
-        return noisy(database, size, rng)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    if on_worker():
+        change()
+    outputs = noisy(database, size, rng)
+    with suppress(RecursionError):  # as little as there may be here
+        for depth in range(200, 10, -2):
+            sys.setrecursionlimit(depth)
+    return outputs
+
+
+def change():
     open(os.path.join(HERE, f"{os.getpid()}.pid"), "w").close()
     print("loud")
     if left:
@@ -42,15 +51,9 @@ def wild(database, size, rng):
     os.environ["MINE"] = "1"
     os.environ.pop("HOME", None)
     left.append(random.random())
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     warnings.simplefilter("error")
     np.seterr(all="raise")
     np.set_printoptions(precision=2)
-    outputs = noisy(database, size, rng)
-    with suppress(RecursionError):  # as little as there may be here
-        for depth in range(200, 10, -2):
-            sys.setrecursionlimit(depth)
-    return outputs
 """
 )
 
