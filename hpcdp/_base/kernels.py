@@ -27,6 +27,8 @@ from hpcdp._base.signals import postponed
 
 _PACKAGE = Path(__file__).parents[1]
 
+_HOLDS = re.compile(r"^(from hpcdp\._base\.kernels import|@kernel\b|@_jit\b)", re.MULTILINE)  # files that hold kernels
+
 _kernels: set[Any] = set()
 _thread = threading.local()
 
@@ -67,7 +69,7 @@ def _folder() -> str | None:
 def digest(package: Path) -> str:
     """Of numba's version, of the package's files that hold kernels, and of those that they import values from."""
     texts = {path.relative_to(package).as_posix(): path.read_text() for path in package.rglob("*.py")}
-    wanted = {name for name, text in texts.items() if "from hpcdp._base.kernels import" in text}
+    wanted = {name for name, text in texts.items() if _HOLDS.search(text)}
     for name in list(wanted):
         wanted |= {
             f"{other.replace('.', '/')}.py" for other in re.findall(r"^from hpcdp\.([\w.]+) import", texts[name], re.M)

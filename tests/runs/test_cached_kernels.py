@@ -1,5 +1,6 @@
 """Compiled kernels are kept between runs, and forgotten once a kernel that is compiled into them has changed."""
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands import python, write_study
+from numba.core.dispatcher import Dispatcher
 
 import hpcdp
 from hpcdp._base.compiling import UNKEPT, WORDS
@@ -78,11 +80,23 @@ def test_what_kernels_take_from_other_files_is_in_the_digest(tmp_path):
     found = {digest(Path(hpcdp.__file__).parent)}
     _build(tmp_path, {})
     assert digest(tmp_path / "hpcdp") in found
-    for name in ("losses/_votes.py", "importance/sums.py", "importance/bounds.py"):
+    names = {"losses/_votes.py", "importance/sums.py", "importance/bounds.py", *_compiled()}
+    assert "notions/_event_kernels.py" in names
+    for name in names:
         with (tmp_path / "hpcdp" / name).open("a") as file:
             file.write("# more\n")
         found.add(digest(tmp_path / "hpcdp"))
-    assert len(found) == 4
+    assert len(found) == 1 + len(names)
+
+
+def _compiled():
+    """Files of hpcdp with a function that numba compiles."""
+    package = Path(hpcdp.__file__).parent
+    for path in package.rglob("*kernels.py"):
+        importlib.import_module(".".join(path.relative_to(package.parent).with_suffix("").parts))
+    modules = [module for name, module in sys.modules.items() if name.startswith("hpcdp.")]
+    functions = [value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)]
+    return {Path(f.py_func.__code__.co_filename).relative_to(package).as_posix() for f in functions}
 
 
 RACING = """

@@ -61,9 +61,11 @@ def choices(store: Path) -> list[dict[str, Any]]:
 
 def spans(store: Path) -> list[tuple[str, int, int, int]]:
     """(part, side, first chunk, end) of each record of draws."""
-    sides = stored_problem(store).pair_laws[0]
+    laws = stored_problem(store).pair_laws[0]
     bodies = [record.body for record in records(store, "counts")]
-    return sorted((body["stage"], sides.index(*body["laws"]), body["start"], body["stop"]) for body in bodies)
+    return sorted(
+        (body["stage"], laws.index(law), body["start"], body["stop"]) for body in bodies for law in body["laws"]
+    )
 
 
 def chunks(store: Path) -> list[int]:
@@ -158,9 +160,9 @@ def test_killed_in_every_stage(whole: Path, tmp_path: Path) -> None:
     study = taped(tmp_path)
     (tmp_path / "pause").touch()
     command: tuple[object, ...] = ("run", study, "--store", store)
-    for kinds, number in ((("fits",), 1), (("counts",), 1), (("counts",), tapes + 1)):
+    for kind, number in (("fits", 1), ("counts", 1), ("counts", tapes + 1)):
         with started(*command, "--workers", 2, folder=tmp_path) as process:
-            wait_until(lambda count=count, number=number: count() >= number, f"{number} records")
+            wait_until(lambda kind=kind, number=number: len(records(store, kind)) >= number, f"{number} of {kind}")
             assert process.poll() is None
             before = contents(store)
             kill_group(process)

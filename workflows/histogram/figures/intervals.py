@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from hpcdp.methods.histogram.derive import describe_interval
 from numpy.typing import NDArray
 from paper_figures.checks import Check
 from paper_figures.methods import Place
@@ -22,6 +21,7 @@ from hpcdp.lipschitz import sizes
 from hpcdp.losses import validate_parameters
 from hpcdp.losses.histogram.counting import count_bins
 from hpcdp.losses.histogram.parameters import FINE, HistogramParameters
+from hpcdp.methods.histogram.interval import describe_interval
 from hpcdp.notions.bins import choose_bins, largest_ratio, renyi_ratio
 from hpcdp.store.stages import Stage
 from hpcdp.study.file import Study
