@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -142,7 +142,8 @@ class Executors:
         return self._opened.enter_context(open_node(size))
 
     def _open_dask(self) -> TaskExecutor:
-        options, layout, opened = self.options, self.layout, self._opened
+        options, opened = self.options, self._opened
+        layout = replace(self.layout, root=self.layout.root.resolve())  # workers have another working directory
         if options.quiet:
             silence_dask()
         if options.client is not None:

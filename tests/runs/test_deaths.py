@@ -124,6 +124,7 @@ def test_resume_outlives_what_trial_draws_do(tmp_path: Path) -> None:
     assert not any((tmp_path / "away").iterdir())
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_a_classifier_that_ends_a_sequential_audit(tmp_path: Path, scheduler: str) -> None:
     study = write_study(tmp_path, ENDING, **{**GIVEN, **LEARNED}, claim="laplace(epsilon=0.2)")
