@@ -58,7 +58,7 @@ SECTIONS = {
         "docs/mathematics",
         *(
             f"docs/mathematics-{name}"
-            for name in ("estimator", "bounds", "claims", "orders", "risk", "draws", "accuracy")
+            for name in ("estimator", "bounds", "claims", "orders", "risk", "draws", "accuracy", "proofs")
         ),
         "docs/papers",
     ],

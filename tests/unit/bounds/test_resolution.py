@@ -91,7 +91,7 @@ def test_coverage_of_the_approximate_limit():
     for words, (place, values) in zip(("all", "10 counts or more"), least, strict=True):
         print(f"nominal 0.95, {words}: least {values}, at {place}")
     assert min(min(values) for values in found.values()) >= 0.92
-    # between these counts it is lower; docs/mathematics-bounds.md names both points
+    # between these counts it is lower; docs/mathematics-bounds.md names the least
     assert min(covered(12, 0.0, 1.0)) == pytest.approx(0.9105, abs=5e-5)
     assert min(covered(10.66, 0.0, 1.0)) == pytest.approx(0.9063, abs=5e-5)
     large = [values[0] for (m, _, c), values in found.items() if m == 1000 and c < 3]
