@@ -62,12 +62,7 @@ SECTIONS = {
         ),
         "docs/papers",
     ],
-    "Design": [
-        "docs/design",
-        *(f"docs/design-{name}" for name in ("house", "sampling", "losses", "learning", "bounds", "tape")),
-        *(f"docs/design-{name}" for name in ("stores", "cluster", "people")),
-        "docs/benchmarks",
-    ],
+    "Design": ["docs/design", "docs/design-house", "docs/benchmarks"],
     "Project": ["CONTRIBUTING", "SECURITY", "CHANGELOG"],
 }
 _SOURCES = {

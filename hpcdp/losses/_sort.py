@@ -1,4 +1,4 @@
-"""Ascending float64 by whichever sort is faster here: NumPy's, or a radix sort (see docs/design-losses.md)."""
+"""Ascending float64 by whichever sort is faster here: NumPy's, or a radix sort (see docs/design.md)."""
 
 from __future__ import annotations
 

@@ -12,14 +12,8 @@ from contrasts import contrast
 from followed import slug
 from loaded import load_script
 from study_keys import place_of
-from words import words_of
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST_WORDS = 1500  # of a how-to, without blocks
-CUT = {"design": 2000, "mathematics": 3000, "benchmarks": 3500}
-"""Pages that are cut by topic, into pages called after them, or kept short: the most words of each, without blocks."""
-
-
 BUILDER = load_script("site_build", ROOT / "docs" / "site" / "build.py")
 
 
@@ -167,30 +161,17 @@ def test_every_page_is_in_the_menu_and_no_two_share_a_name() -> None:
     assert folders == set(BUILDER.GALLERY)
 
 
-def pages_of(name: str) -> list[Path]:
-    """A page of docs/ and those that are parts of it."""
-    return sorted((ROOT / "docs").glob(f"{name}*.md"))
-
-
-@pytest.mark.slow
-def test_pages_are_short() -> None:
-    most = {ROOT / f"{page}.md": MOST_WORDS for page in BUILDER.SECTIONS["How to"]}
-    most |= {page: words for name, words in CUT.items() for page in pages_of(name)}
-    assert {page.name for page in most if words_of(page) > most[page]} == set()
-
-
-@pytest.mark.parametrize("name", ["design", "mathematics"])
-def test_an_entry_leads_to_all_its_pages(name: str) -> None:
+def test_the_entry_of_mathematics_leads_to_all_its_pages() -> None:
     """To each page and each of its chapters, and the menu has them in one part."""
-    entry = ROOT / "docs" / f"{name}.md"
-    parts = [page for page in pages_of(name) if page != entry]
+    entry = ROOT / "docs" / "mathematics.md"
+    parts = sorted((ROOT / "docs").glob("mathematics-*.md"))
     assert len(parts) > 5
     links = set(re.findall(r"\]\(([^)]+)\)", entry.read_text(encoding="utf-8")))
     chapters = {
         f"{page.name}#{slug(head)}" for page in parts for head in re.findall(r"^## (.+)$", page.read_text(), re.M)
     }
     assert {page.name for page in parts} | chapters <= links
-    (menu,) = [pages for pages in BUILDER.SECTIONS.values() if f"docs/{name}" in pages]
+    (menu,) = [pages for pages in BUILDER.SECTIONS.values() if "docs/mathematics" in pages]
     assert {f"docs/{page.stem}" for page in [entry, *parts]} <= set(menu)
 
 
