@@ -25,16 +25,16 @@ def study_keys_page() -> str:
     lines = [
         "# Study keys",
         "",
-        "All keys of [the study file](study.md), made from the schema that `hpcdp schema` prints when this page is built; no",
-        "other key is accepted. Of each: type and range; unit; default, or that it is *required*; what it means. A *table* has",
-        "keys of its own. A *grid* is `{ start = 0.0, stop = 2.0, count = 21 }`: 0, 0.1, …, 2. An integer may be written as a",
-        "float without a fraction: `train = 1e6`.",
+        "This page lists every key of [the study file](study.md); no other key is accepted. It is made from the schema that",
+        "`hpcdp schema` prints. Each entry gives type and range, unit, default or *required*, and meaning. A *table* has keys",
+        "of its own. A *grid* is `{ start = 0.0, stop = 2.0, count = 21 }`: 0, 0.1, …, 2. You may write an integer as a float",
+        "without a fraction, for example `train = 1e6`.",
         "",
     ]
     for section, place in schema["properties"].items():
         lines += [f"## [{section}]", ""]
         if re.search(rf"^## \[{section}\]$", hand, re.M):
-            lines += [f"Beyond its keys: [the section [{section}]](study.md#{section}).", ""]
+            lines += [f"More about this section: [[{section}]](study.md#{section}).", ""]
         for key, inner, required in _keys(schema, place, section):
             lines += _entry(key, inner, required, texts.get(key, ""))
     lines += [
