@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -78,6 +79,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["NUMBA_CACHE_DIR"] = str(cache_folder())
 
 
+ROOT = Path(__file__).resolve().parents[1]  # which may itself lie below the folder for temporary files
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Iterator[object]:
     """Modules of studies' folders that a test imports are loaded in no other, as in processes of their own."""
@@ -87,7 +91,9 @@ def pytest_runtest_protocol() -> Iterator[object]:
     for name, module in list(sys.modules.items()):
         with suppress(Exception):  # some modules raise what they like when they are asked for anything
             places = getattr(module, "__path__", None) or [getattr(module, "__file__", None)]
-            if any(str(place).startswith(tempfile.gettempdir()) for place in places):
+            if any(
+                str(place).startswith(tempfile.gettempdir()) and ROOT not in Path(place).parents for place in places
+            ):
                 sys.modules.pop(name, None)
     return done
 
