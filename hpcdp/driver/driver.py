@@ -293,7 +293,7 @@ def _drive(
                 progress.note(words)
             problem = with_known_sizes(layout, problem)
             before, tasks = tasks, schedule(problem, index, costs, workers)
-            if {task.kind for task in before} != {task.kind for task in tasks}:
+            if tasks and {task.kind for task in before} != {task.kind for task in tasks}:
                 for name, words in method.describe_choices(problem, index, costs, at_once(options, where)):
                     progress.note(f"  {name:<14} {words}")
             if not decided and (not tasks or tasks == before):

@@ -64,8 +64,9 @@ class Phase:
 
     learned, counted: what is done, as `hpcdp status` says it; "": learning leaves nothing that others need, or nothing is
     counted. unit: of what is counted. is_apart: whether learning is always a task of its own. keeps: whether its state may be
-    stored for several tasks. reads: the stages whose samples are read, None: the series' own, chunk by chunk. sizes: of a study
-    with a target, what the run has decided of these series.
+    stored for several tasks. reads: the stages whose samples are read, None: the series' own, chunk by chunk. by_chunk: whether
+    chunks fail for themselves, as they need no learning before. sizes: of a study with a target, what the run has decided of
+    these series.
     """
 
     series: Sequence[Series]
@@ -75,6 +76,7 @@ class Phase:
     is_apart: bool = False
     keeps: bool = True
     reads: tuple[str, ...] | None = None
+    by_chunk: bool = False
     sizes: Sizes | None = None
 
     def left(self, index: Index) -> list[tuple[Series, Gaps]]:
@@ -126,15 +128,16 @@ class Learn(Work):
 
 @dataclass(frozen=True)
 class Count(Work):
-    """Count a range of chunks of series that share their first law."""
+    """Count a range of chunks of series that share their first law. by_chunk: whether parts of one series are its chunks."""
 
     does: ClassVar[str] = "hpcdp.engine.counting:count"
     series: tuple[Series, ...]
     start: int
     stop: int
+    by_chunk: bool = False
 
     def split(self) -> Sequence[Count]:
-        if len(self.series) > 1:
+        if len(self.series) > 1 or not self.by_chunk:
             return [replace(self, series=(one,)) for one in self.series]
         return [replace(self, start=chunk, stop=chunk + 1) for chunk in range(self.start, self.stop)]
 
@@ -182,7 +185,7 @@ class Planner:
             units = len(chunks) * len(series)
             seconds = effort.chunk * units + effort.learn * len(own)
             drawing = effort.drawing * units + effort.learn_drawing * len(own)
-            work = Count(tuple(series), start, stop)
+            work = Count(tuple(series), start, stop, phase.by_chunk)
             self.tasks.add(series[0].kind, work, after, units, seconds, drawing, phase.sizes)
 
     def _samples(self, phase: Phase, series: Sequence[Series], chunks: range) -> set[str]:

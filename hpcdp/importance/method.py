@@ -47,7 +47,7 @@ class ImportanceSampling(TapeResults):
                 if part.name == name:
                     law = problem.pair_laws[number][part.side]
                     series = Series(name, part.key, (law,), part.stage, number, item=(choice, part.side))
-                    phases.append(Phase([series], counted=_WORDS[name]))
+                    phases.append(Phase([series], counted=_WORDS[name], by_chunk=True))
         return phases
 
     def effort(self, problem: Problem, costs: Costs, phase: Phase) -> Effort:

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from hpcdp.engine.context import Context
-from hpcdp.engine.method import Learned
+from hpcdp.engine.counting import restored
+from hpcdp.engine.method import Learned, method_of
 from hpcdp.engine.outcomes import Report
 from hpcdp.engine.series import Series
 from hpcdp.engine.sweep import sweep
-from hpcdp.losses.protocol import Decides, Densities, Model
+from hpcdp.losses.protocol import Counter, Decides, Densities, Model, Side
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.methods.sample_split.tallying import learn_refined
 from hpcdp.notions.perturbed import perturbed_points
@@ -34,6 +35,9 @@ def learn_pair(context: Context, series: Series) -> Learned:
         refined, validation, chosen = learn_refined(context, number, thresholds)
         return Learned(refined, {"training": validation.tolist(), "chosen": chosen})
     d, d_prime = context.sides(number)
+    kept = restored(context, series) if method_of(problem).serves_any(context) else None
+    if kept is not None:  # thresholds were added to those that it was learned for
+        return Learned(kept, _training(kept, d, d_prime))
     model = context.loss.fit(d, d_prime)
     if problem.is_screened:
         return Learned(
@@ -42,11 +46,14 @@ def learn_pair(context: Context, series: Series) -> Learned:
     if isinstance(model, Decides):
         counter, decision = model.decide(thresholds)
         return Learned(counter, {"training": decision.judged.tolist(), "chosen": decision.chosen})
-    counter, facts = model.counter(thresholds), _perturbed(model, problem.study.estimate.etas)
+    counter = model.counter(thresholds)
+    return Learned(counter, {**_training(counter, d, d_prime), **_perturbed(model, problem.study.estimate.etas)})
+
+
+def _training(counter: Counter, d: Side, d_prime: Side) -> dict[str, Any]:
+    """Classes of training outputs, of a few where they are slowly counted."""
     limit = _RANKING_SAMPLES if counter.state() is not None else _SLOW_RANKING_SAMPLES
-    return Learned(
-        counter, {"training": [counter.count(side.spread(limit)).tolist() for side in (d, d_prime)], **facts}
-    )
+    return {"training": [counter.count(side.spread(limit)).tolist() for side in (d, d_prime)]}
 
 
 def _perturbed(model: Model, etas: Sequence[float]) -> dict[str, Any]:
