@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 from commands import LONG, call, hold, release, started, wait_until, write_study
-from disturbed import STEERED
+from disturbed import PAUSE, SETTINGS, set_pause
 from journals import records
 from throwaway import ThrowawaySlurm
 
@@ -31,7 +31,8 @@ print("workers:", sorted(str(w["name"]) for w in client.scheduler_info(n_workers
 @pytest.mark.slow
 def test_who_gets_into_a_run(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
     """Looked at while it is held, with its first record; its key is gone when it has ended."""
-    study, store = write_study(tmp_path, STEERED, call="own:steered"), tmp_path / "s.zarr"
+    study, store = write_study(tmp_path, **SETTINGS), tmp_path / "s.zarr"
+    set_pause(tmp_path, PAUSE)
     hold(tmp_path, store, 1)
     with started("run", study, "--store", store, "--cluster", PROFILE, folder=tmp_path) as process:
         wait_until(lambda: bool(records(store)), "a record")
