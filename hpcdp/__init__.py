@@ -79,7 +79,7 @@ def __getattr__(name: str) -> Any:
             raise ImportError(WINDOWS)
         import importlib
 
-        if _WHERE[name].startswith(("results.", "engine.")):
+        if _WHERE[name].startswith(("results.", "driver.")):
             importlib.import_module("hpcdp.report.printed")  # so that print(result) is the table
         return getattr(importlib.import_module(f"hpcdp.{_WHERE[name]}"), name)
     if name == "assert_private":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
@@ -148,3 +150,11 @@ def test_files_that_the_docs_name_are_there() -> None:
     assert len({page for page, _ in found}) > 5
     for page, path in found:
         assert "NAME" in path or (ROOT / path).exists(), f"{page.name}: {path}"
+
+
+@pytest.mark.parametrize("name", ["run", "resume", "spectrum", "audit", "repeat", "load_result", "verify"])
+def test_what_gives_results_tells_how_they_print(name: str) -> None:
+    """`print(result)` is the table, whichever public name a program or a notebook has asked for first."""
+    code = f"import hpcdp, sys; hpcdp.{name}; print('hpcdp.report.printed' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
