@@ -32,7 +32,7 @@ from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecord
 from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.tasks import draws_vary
 from hpcdp.errors import DamagedError, HpcdpError, PlaceError, StudyError
-from hpcdp.methods.cross_fitting.choice import choose_reuse
+from hpcdp.methods.choice import choose_reuse
 from hpcdp.notions.bounds import BOUNDS_VERSION
 from hpcdp.results.assemble import assemble, bounds_of, flat_batches, pair_entries
 from hpcdp.results.result import Result, make_result

@@ -24,7 +24,7 @@ from hpcdp.errors import StudyError
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.mechanisms import STORED
 from hpcdp.mechanisms.outputs import describe
-from hpcdp.methods.cross_fitting.choice import describe_reuse, with_choice
+from hpcdp.methods.choice import describe_reuse, with_choice
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 from hpcdp.study.resolving import resolve

@@ -11,7 +11,7 @@ from hpcdp.study.file import Study
 
 METHODS = {
     "sample-split": "hpcdp.methods.sample_split.method:METHOD",
-    "cross-fitting": "hpcdp.methods.cross_fitting.method:METHOD",
+    "cross-fitting": "hpcdp.methods.cross_fitting:METHOD",
     "figure-1": "hpcdp.methods.figure_1:METHOD",
     "histogram": "hpcdp.methods.histogram.method:METHOD",
     "pure": "hpcdp.methods.pure:METHOD",

@@ -20,8 +20,8 @@ from hpcdp.engine.costs import Costs
 from hpcdp.engine.index import Index, Span
 from hpcdp.errors import StudyError
 from hpcdp.losses.kde.kde import Kde
-from hpcdp.methods.cross_fitting.choice import Price
-from hpcdp.methods.cross_fitting.method import count_part, pool_keys, read_pool
+from hpcdp.methods.choice import Price
+from hpcdp.methods.cross_fitting import count_part, pool_keys, read_pool
 from hpcdp.notions.accuracy import share_radius
 from hpcdp.notions.prequential import prequential_lower
 from hpcdp.report.table import table

@@ -17,7 +17,7 @@ from hpcdp.losses._alone import has_equal_scores, refuse_batch_dependent
 from hpcdp.losses.counts import count_losses
 from hpcdp.losses.knn.parameters import KnnKind
 from hpcdp.mechanisms.outputs import Schema
-from hpcdp.methods.cross_fitting.method import count_part
+from hpcdp.methods.cross_fitting import count_part
 from hpcdp.study.reuse import Fold, Part
 
 # Tells D from D' by the mean of a batch, so almost surely, where one output tells next to nothing.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from hpcdp.engine.costs import Costs
 from hpcdp.losses import kind_of
 from hpcdp.mechanisms import READERS
-from hpcdp.methods.cross_fitting.method import part_seconds
+from hpcdp.methods.cross_fitting import part_seconds
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.study.decisions import commit_choice, known_choice
 from hpcdp.study.problem import Problem

@@ -1,1 +1,0 @@
-"""Cross-fitting: every sample teaches and tests."""
