@@ -33,7 +33,7 @@ SECTIONS = {
     "How to": [
         *(
             f"docs/{name}"
-            for name in ("functions", "ci", "library", "binary", "data-frame", "python", "claims", "report", "auditing")
+            for name in ("functions", "ci", "black-boxes", "data-frame", "python", "claims", "report", "auditing")
         ),
         *(f"docs/{name}" for name in ("sequential", "trained-models", "tiny", "tape")),
         *(f"docs/{name}" for name in ("cluster", "cluster-troubles", "other-clusters", "containers")),
@@ -44,7 +44,6 @@ SECTIONS = {
             "commands",
             "study-keys",
             "study",
-            "black-boxes",
             "callables",
             "store",
             "exact",

@@ -70,6 +70,6 @@ def describe_builtins() -> str:
     lines += ['"package.module:callable"', "    mechanism(database, size, rng, **parameters) -> (size,) or (size, d)"]
     lines += [
         '{ command = ["program", "argument", …] }',
-        "    A program in an environment of its own (docs/binary.md)",
+        "    A program in an environment of its own (docs/black-boxes.md)",
     ]
     return "\n".join(lines)

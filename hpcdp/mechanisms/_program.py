@@ -1,6 +1,6 @@
 """A mechanism that is a program in an environment of its own, asked for one chunk at a time over its standard pipes.
 
-The protocol, version 1 (docs/binary.md): the program writes a line {"hpcdp": 1}. A request is a line of JSON with
+The protocol, version 1 (docs/black-boxes.md): the program writes a line {"hpcdp": 1}. A request is a line of JSON with
 id, size, seed (four integers below 2³²), parameters, and the database's dtype and shape, then the database's bytes. An
 answer is a line of JSON with id and either error, or dtype and shape and then the outputs' bytes. Bytes are little-endian,
 the last index varies fastest.
