@@ -36,7 +36,7 @@ SECTIONS = {
             for name in ("functions", "ci", "black-boxes", "data-frame", "python", "claims", "report", "auditing")
         ),
         *(f"docs/{name}" for name in ("sequential", "trained-models", "tiny", "tape")),
-        *(f"docs/{name}" for name in ("cluster", "cluster-troubles", "other-clusters", "containers")),
+        *(f"docs/{name}" for name in ("cluster", "other-clusters", "containers")),
     ],
     "Reference": [
         f"docs/{name}"
