@@ -35,7 +35,7 @@ SECTIONS = {
             f"docs/{name}"
             for name in ("functions", "ci", "black-boxes", "data-frame", "python", "claims", "report", "auditing")
         ),
-        *(f"docs/{name}" for name in ("sequential", "trained-models", "tiny", "tape")),
+        *(f"docs/{name}" for name in ("sequential", "trained-models", "tiny")),
         *(f"docs/{name}" for name in ("cluster", "other-clusters", "containers")),
     ],
     "Reference": [
