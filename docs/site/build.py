@@ -33,9 +33,9 @@ SECTIONS = {
     "How to": [
         *(
             f"docs/{name}"
-            for name in ("functions", "ci", "black-boxes", "data-frame", "python", "claims", "report", "auditing")
+            for name in ("functions", "ci", "black-boxes", "data-frame", "python", "claims", "auditing")
         ),
-        *(f"docs/{name}" for name in ("sequential", "trained-models", "tiny")),
+        *(f"docs/{name}" for name in ("trained-models", "tiny")),
         *(f"docs/{name}" for name in ("cluster", "other-clusters", "containers")),
     ],
     "Reference": [

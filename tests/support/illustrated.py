@@ -18,7 +18,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 ENDINGS = (".png", ".svg", ".html")
-AGAIN = {"docs/report.md": {"turnstile/report.html"}}  # of a copy: that of its store once more
+AGAIN = {"docs/claims.md": {"turnstile/report.html"}}  # of a copy: that of its store once more
 _SHOWN = re.compile(r"^<!-- picture: (?P<made>\S+) -->\n!\[(?P<words>[^\]]+)\]\((?P<picture>\S+)\)$", re.M)
 _SIZE = (820, 1000)  # of the screen that shows a report
 _COLOURS = 256
