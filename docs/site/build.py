@@ -29,12 +29,9 @@ GALLERY = {
 }
 """Folders of workflows with pages, and what they are called in the menu."""
 SECTIONS = {
-    "Start": ["docs/tutorial", "docs/which", "docs/errors", "docs/glossary"],
+    "Start": ["docs/check-function", "docs/tutorial", "docs/which", "docs/errors", "docs/glossary"],
     "How to": [
-        *(
-            f"docs/{name}"
-            for name in ("functions", "ci", "black-boxes", "data-frame", "python", "claims", "auditing")
-        ),
+        *(f"docs/{name}" for name in ("python", "ci", "black-boxes", "claims", "auditing")),
         *(f"docs/{name}" for name in ("trained-models", "tiny")),
         *(f"docs/{name}" for name in ("cluster", "other-clusters", "containers")),
     ],
@@ -44,7 +41,6 @@ SECTIONS = {
             "commands",
             "study-keys",
             "study",
-            "callables",
             "store",
             "exact",
             "proposals",
