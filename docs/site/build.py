@@ -33,7 +33,7 @@ SECTIONS = {
     "How to": [
         *(f"docs/{name}" for name in ("python", "ci", "black-boxes", "claims", "auditing")),
         *(f"docs/{name}" for name in ("trained-models", "tiny")),
-        *(f"docs/{name}" for name in ("cluster", "other-clusters", "containers")),
+        *(f"docs/{name}" for name in ("cluster", "other-clusters")),
     ],
     "Reference": [
         f"docs/{name}"
