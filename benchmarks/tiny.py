@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
@@ -221,8 +222,15 @@ def drawing_seconds(case: Case, draws: int, chunks: int, pool: Pool) -> tuple[fl
 
 
 def _worked(client: Client) -> float:
-    """Seconds of the processor that the workers have taken so far."""
-    return float(sum(client.run(time.process_time).values()))
+    """Seconds of the processor that the workers and their child processes have taken so far."""
+    return float(sum(client.run(_seconds_of_all).values()))
+
+
+def _seconds_of_all() -> float:
+    own = psutil.Process()
+    return sum(
+        process.cpu_times().user + process.cpu_times().system for process in (own, *own.children(recursive=True))
+    )
 
 
 def run_case(
@@ -230,7 +238,7 @@ def run_case(
 ) -> dict[str, float]:
     """Run one case on workers that are there and print its line; returns its figures."""
     study = study_of(case, small, seed, stream)
-    client.wait_for_workers(WORKERS)
+    client.wait_for_workers(1)  # of as many threads
     with tempfile.TemporaryDirectory() as folder:
         begin, worked = time.perf_counter(), _worked(client)
         result = hpcdp.run(study, Path(folder) / "tiny.zarr", client=client, workers=WORKERS)
