@@ -28,6 +28,7 @@ from hpcdp.results.assemble import assemble
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 from hpcdp.study.resolving import resolve
+from hpcdp.study.sampler import Sampler
 
 SIZES = {"train": 1 << 12, "refine": 1 << 15, "validation": 1 << 14, "test": 1 << 15}
 CONFIDENCE, UNSHARED = 0.95, 0.5
@@ -51,7 +52,8 @@ def problem_of(case: Case, test: int) -> Problem:
         "pairs": {"given": [{"d": case.pair[0], "d_prime": case.pair[1]}]},
         "estimate": {**estimate, "chunk": 1 << 15, "confidence": CONFIDENCE},
     }
-    return resolve(Study.from_dict(data))[0]
+    study = Study.from_dict(data)
+    return replace(resolve(study)[0], sampler=Sampler.of(study))  # which draws in this process
 
 
 def certified(problem: Problem, seed: int, fault: str | None = None) -> NDArray[np.float64]:
