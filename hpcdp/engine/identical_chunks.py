@@ -1,7 +1,7 @@
 """Finds chunks that are equal where chance cannot make them so: the mechanism ignored its random generator.
 
 Every chunk that was ever drawn for the study left a fingerprint in a record, of its samples where they are kept, else of
-the fit or the counts that used them. What rests on such chunks is set aside, because no bound would hold.
+the fit, the tally or the counts that used them. What rests on such chunks is set aside, because no bound would hold.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_records, set_aside
 from hpcdp.store.samples import SAMPLES, known_prints, set_block_aside
 from hpcdp.store.stages import Stage
-from hpcdp.store.tallies import recorded_tallies
+from hpcdp.store.tallies import recorded_tallies, tallies_of
 from hpcdp.study.decisions import set_sizes_aside
 from hpcdp.study.problem import Problem
 
 Chunk = tuple[str, str, int]
 """A law, a stage's name, and the chunk's number."""
+
+_SINGLE = "single"  # in place of a stage, of chunks that one entry alone uses
 
 
 def refuse_identical_chunks(layout: Layout, problem: Problem, is_varied: Callable[[str, str, int], bool]) -> None:
@@ -30,19 +32,20 @@ def refuse_identical_chunks(layout: Layout, problem: Problem, is_varied: Callabl
 
     is_varied: whether so many draws of a law at a stage, drawn anew, cannot be equal by chance.
     """
-    if problem.sampler.call in READERS or problem.method.draws_apart:
+    if problem.sampler.call in READERS:
         return
     first: dict[str, Chunk] = {}
     found: dict[str, set[Chunk]] = {}
     for chunk, text in _fingerprints(layout, problem):
         if first.setdefault(text, chunk) != chunk:
             found.setdefault(text, {first[text]}).add(chunk)
-    stages = {stage.name: stage for stage in (problem.train, problem.test)}
-    varied = cache(is_varied)
+    varied, e = cache(is_varied), problem.study.estimate
+    last = {stage.name: stage for stage in (problem.train, problem.test)}  # of which a chunk may be shorter
     same: list[list[Chunk]] = []
     for chunks in found.values():
         law, name, number = min(chunks)
-        if varied(law, name, min(1024, stages[name].chunk_size(number))):
+        size = last[name].chunk_size(number) if name in last else min(e.chunk, e.train)
+        if varied(law, problem.test.name if name == _SINGLE else name, min(1024, size)):
             same.append(sorted(chunks))
     if not same:
         return
@@ -71,17 +74,28 @@ def _fingerprints(layout: Layout, problem: Problem) -> Iterator[tuple[Chunk, str
             yield from _of_records(layout, problem, kind, problem.train)
     if problem.test not in problem.kept_stages:
         yield from _of_records(layout, problem, "counts", problem.test)
+    if problem.is_refined:
+        for pilot in set(problem.pilot_keys):
+            yield from _of_records(layout, problem, tallies_of(pilot), problem.train)
 
 
 def _of_records(layout: Layout, problem: Problem, kind: str, stage: Stage) -> Iterator[tuple[Chunk, str]]:
+    """Of the records of a kind; stage: of those that name none. Draws that belong to one entry alone are numbered in turn."""
+    limits = {one.name: one.chunks for one in (problem.train, problem.test)}
+    alone = 0
     for _, body in read_records(layout, kind):
         if isinstance(body, DamagedError):
             continue
-        its = problem.train if body.get("stage") == "train" else stage
-        for law, prints in body["fingerprints"].items():
+        name = body.get("stage", stage.name)
+        for law, prints in body.get("fingerprints", {}).items():
             for chunk, text in enumerate(prints, body.get("start", 0)):
-                if law in problem.laws and chunk < its.chunks:
-                    yield (law, its.name, chunk), text
+                if law in problem.laws and chunk < limits.get(name, chunk + 1):
+                    yield (law, name, chunk), text
+        for entry in body.get("entries", ()):
+            for law, text in entry.get("draws", ()):
+                alone += 1
+                if law in problem.laws:
+                    yield (law, _SINGLE, alone), text
 
 
 def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown: bool = False) -> None:

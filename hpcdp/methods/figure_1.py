@@ -42,6 +42,7 @@ from hpcdp.notions.bounds import binomial_lower, binomial_upper
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.resolution import Entries
 from hpcdp.notions.tradeoff import make_point_cells, make_risk_cells
+from hpcdp.store.arrays import fingerprint
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
 from hpcdp.study.estimate import Estimate
@@ -209,16 +210,20 @@ def _count(context: Context, cell: LiteralCell, key: str) -> dict[str, Any]:
     coins = stream(problem.study.seed, key, "train", 0)
     parameters = LiteralKnnParameters.model_validate(estimate.parameters)
     settings = (coins, cell.level, estimate.train, estimate.test, parameters, estimate.chunk)
+    prints: list[tuple[str, str]] = []  # law and fingerprint of each chunk
     if cell.is_point:
-        p, q = (_redraw(context, law, key, side) for law, side in zip(laws, ("d", "d_prime"), strict=True))
-        return {"rejected": list(count_rejections(p, q, *settings)), "test": [estimate.test, estimate.test]}
+        p, q = (_redraw(context, law, key, side, prints) for law, side in zip(laws, ("d", "d_prime"), strict=True))
+        rejected = list(count_rejections(p, q, *settings))
+        return {"rejected": rejected, "test": [estimate.test, estimate.test], "draws": prints}
     first, second = laws if cell.direction == "forward" else laws[::-1]
-    thinned, whole = _redraw(context, first, key, "thinned"), _redraw(context, second, key, "whole")
+    thinned, whole = (_redraw(context, law, key, s, prints) for law, s in ((first, "thinned"), (second, "whole")))
     errors, tests = testing_risk(thinned, whole, *settings)
-    return {"errors": errors, "tests": tests}
+    return {"errors": errors, "tests": tests, "draws": prints}
 
 
-def _redraw(context: Context, law: str, cell: str, side: str) -> Callable[[str, int], Outputs]:
+def _redraw(
+    context: Context, law: str, cell: str, side: str, prints: list[tuple[str, str]]
+) -> Callable[[str, int], Outputs]:
     """Draws of a law that belong to one series alone; each call is the next chunk of its stage."""
     key = digest_json([cell, law, side])
     calls = {"train": 0, "test": 0}
@@ -232,7 +237,9 @@ def _redraw(context: Context, law: str, cell: str, side: str) -> Callable[[str, 
             return f"{stage} chunk {chunk} of {problem.describe_law(law)}"
 
         with drawing(where, problem.sampler.timeout):
-            return problem.sampler.draw_from(problem.laws[law], key, stage, chunk, size, problem.schema)
+            outputs = problem.sampler.draw_from(problem.laws[law], key, stage, chunk, size, problem.schema)
+        prints.append((law, fingerprint(outputs)))
+        return outputs
 
     return draw
 

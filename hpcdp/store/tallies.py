@@ -33,7 +33,7 @@ class TallySpan:
     @property
     def kind(self) -> str:
         """The kind of its record: each pilot has a folder, so that no task lists those of all pairs."""
-        return _kind(self.pilot)
+        return tallies_of(self.pilot)
 
     @property
     def name(self) -> str:
@@ -55,7 +55,7 @@ class DamagedRecord(DamagedError):
 
 def recorded_tallies(layout: Layout, pilot: str) -> list[TallySpan]:
     """Every tally of a pilot that has a record."""
-    return _spans(pilot, record_names(layout, _kind(pilot)))
+    return _spans(pilot, record_names(layout, tallies_of(pilot)))
 
 
 def stored_tallies(layout: Layout, pilot: str) -> list[TallySpan]:
@@ -99,5 +99,6 @@ def sum_tallies(layout: Layout, spans: Sequence[Iterable[TallySpan]], cells: int
     return total
 
 
-def _kind(pilot: str) -> str:
+def tallies_of(pilot: str) -> str:
+    """The kind of the records of a pilot's tallies."""
     return f"tallies/{pilot}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -307,3 +308,37 @@ def test_two_studies_at_once_on_one_cluster(tmp_path: Path, scheduler: str) -> N
         (forward, reverse) = json.loads(show(tmp_path / name / "s.zarr"))["cells"]
         for cell in (forward, reverse):
             assert abs(cell["delta"] - (1 - 2 * share)) < 6 * math.sqrt(2 * 0.25 / 5000)
+
+
+# Few random streams for many chunks: those of training and testing differ, those of the other stages come again.
+FEW_STREAMS = """
+import numpy as np
+
+
+def noisy(database, size, rng):
+    return database.sum() + np.random.default_rng(rng.integers(60)).laplace(size=size)
+"""
+DRAWN_BESIDE = {
+    "refined": {"loss": "knn", "train": 300, "test": 300, "refine": 9_000, "validation": 9_000},
+    "literal": {"loss": "literal-knn", "train": 600, "test": 900},
+}
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=() if k == "refined" else pytest.mark.slow) for k in DRAWN_BESIDE]
+)
+def test_streams_that_come_again_in_any_stage_are_refused(kind: str, tmp_path: Path) -> None:
+    """What rests on equal chunks is set aside, so that a repaired mechanism gives what it gives in a new store."""
+    settings = {"databases": None, "rows": None, "pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]", "etas": []}
+    study = write_study(
+        tmp_path, FEW_STREAMS, **settings, chunk=300, keep="none", epsilons=[0.0, 0.5], **DRAWN_BESIDE[kind]
+    )
+    store = tmp_path / "s.zarr"
+    assert re.search(
+        r"chunk \d+ of .* are identical", call("run", study, "--store", store, "--workers", 0, code=1).stderr
+    )
+    (tmp_path / "own.py").write_text(FEW_STREAMS.replace("np.random.default_rng(rng.integers(60))", "rng"))
+    call("resume", store, "--workers", 0, "--allow-changed-code")
+    call("run", study, "--store", tmp_path / "new.zarr", "--workers", 0)
+    repaired, new = (json.loads(show(path)) for path in (store, tmp_path / "new.zarr"))
+    assert repaired["cells"] == new["cells"]

@@ -23,6 +23,7 @@ from hpcdp.methods.sample_split import derive
 from hpcdp.methods.sample_split.foreseen import describe_target
 from hpcdp.methods.sample_split.learning import learn_pair, screen
 from hpcdp.methods.sample_split.tally_plan import tallies_left, tally_progress, tally_tasks
+from hpcdp.methods.sample_split.tallying import TELLING
 from hpcdp.methods.sample_split.targets import decide, share_time
 from hpcdp.methods.sample_split.variational import pairs_of_one_loss, variational_arrays
 from hpcdp.store.layout import Generation, Layout
@@ -33,7 +34,6 @@ from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
 
 _REFINE_SECONDS = 1.0  # to learn from tallies, however many draws they hold
-_TELLING = 1 << 12  # outputs of a chunk in its fingerprint where streams are long: they tell it from others as well
 
 
 class SampleSplit(Method):
@@ -124,7 +124,7 @@ class SampleSplit(Method):
         return [problem.stage_of(series.stage.name, series.pair, side) for side in (0, 1)]
 
     def compared(self, problem: Problem) -> int | None:
-        return _TELLING if problem.is_refined else None
+        return TELLING if problem.is_refined else None
 
     def adder(self, context: Context, series: Series, counter: Counter, is_first: Callable[[str], bool]) -> Adder:
         d, d_prime = self.stages_of(context.problem, series)

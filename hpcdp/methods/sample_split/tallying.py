@@ -18,10 +18,14 @@ from hpcdp.losses.refined.choice import CellTally
 from hpcdp.losses.refined.refined import Pilot, refine
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.methods.sample_split.tally_plan import LearnPilots, Tally
+from hpcdp.store.arrays import fingerprint
 from hpcdp.store.stages import Stage
 from hpcdp.store.states import read_state
 from hpcdp.store.tallies import BOTH, DamagedRecord, TallySpan, stored_tallies, sum_tallies
 from hpcdp.study.problem import describe_pairs
+
+TELLING = 1 << 12
+"""Outputs of a chunk in its fingerprint where streams are long: they tell it from others as well."""
 
 
 def learn_pilots(context: Context, work: LearnPilots, report: Report) -> None:
@@ -57,12 +61,19 @@ def tally(context: Context, items: Tally, report: Report) -> None:
     def use(number: int, side: int, outputs: Outputs) -> None:
         counts[number][side] += pilots[number].tally(outputs)
 
+    prints: dict[str, list[str]] = {}
+
+    def see(law: str, _: int, outputs: Outputs) -> None:
+        prints.setdefault(law, []).append(fingerprint(outputs[:TELLING]))
+
     laws, chunks = {number: problem.pair_laws[number] for number in pilots}, range(items.start, items.stop)
-    for number in sweep(context, laws, stages, chunks, use, report, partial(describe_pairs, problem)):
+    for number in sweep(context, laws, stages, chunks, use, report, partial(describe_pairs, problem), see):
         span = items.span(problem, number)
         target = context.layout.tally(span.pilot, span.name)
         file = NewFile.of_state(context.layout, target, {"counts": counts[number]})
-        report.add(span.kind, span.name, {}, [file])
+        own = {law: prints[law] for law in laws[number] if len(prints.get(law, ())) == len(chunks)}
+        body = {"stage": items.stage, "start": items.start, "laws": list(laws[number]), "fingerprints": own}
+        report.add(span.kind, span.name, body, [file])
 
 
 def restore_pilot(context: Context, number: int) -> Pilot:
