@@ -29,7 +29,12 @@ from commands import (
 )
 from journals import records
 
-SLOW = {"train": 4000, "test": 12000, "chunk": 500, "parameters": {"pause": 0.02}}
+SLOW = {
+    "train": 4000,
+    "test": 36_000,
+    "chunk": 500,
+    "parameters": {"pause": 0.02},
+}  # of more records than are disturbed
 KILLS = 5
 
 

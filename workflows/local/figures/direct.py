@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hpcdp.methods.pure.work import choose_from
 from numpy.typing import NDArray
 from paper_figures.seeds import draw, resolved, with_seed
 
@@ -21,6 +20,7 @@ from hpcdp.losses import make_loss
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.local import UNIT, find_peak, weigh
 from hpcdp.losses.protocol import Side
+from hpcdp.methods.pure import choose_from, pure_keys
 from hpcdp.notions.pure import LossAt, pure_lower
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
@@ -73,7 +73,7 @@ def run_seed(problem: Problem) -> Run:
     assert pure is not None
     e, begin = study.estimate, time.perf_counter()
     loss = make_loss(e.default_loss, e.parameters, study.folder)
-    numbers = list(first_of(problem.pure_keys).values())
+    numbers = list(first_of(problem.once(pure_keys)).values())
     drawing = time.perf_counter()
     outputs = {law: draw(problem, problem.train, law) for law in _laws(problem, numbers)}
     drawn = time.perf_counter() - drawing
