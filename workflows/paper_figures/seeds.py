@@ -16,6 +16,7 @@ from hpcdp.store.stages import Stage
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 from hpcdp.study.resolving import resolve
+from hpcdp.study.sampler import Sampler
 from paper_figures.methods import Place
 
 _PER_TASK = 25
@@ -29,7 +30,8 @@ def as_text(study: Study) -> tuple[str, str]:
 @lru_cache(maxsize=8)
 def resolved(text: str, folder: str) -> Problem:
     """The problem of a study that `as_text` wrote."""
-    return resolve(Study.from_dict(json.loads(text), Path(folder)))[0]
+    study = Study.from_dict(json.loads(text), Path(folder))
+    return replace(resolve(study)[0], sampler=Sampler.of(study))  # which draws in this process
 
 
 def with_seed(problem: Problem, seed: int) -> Problem:
