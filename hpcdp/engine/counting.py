@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hpcdp.engine.context import Context
-from hpcdp.engine.method import Learned, method_of
+from hpcdp.engine.method import Learned, Prints, method_of
 from hpcdp.engine.outcomes import Failure, NewFile, Report
 from hpcdp.engine.series import Count, Learn, Series, record_name
 from hpcdp.errors import DamagedError, MechanismError
@@ -34,12 +34,12 @@ def count(context: Context, work: Count, report: Report) -> None:
     """Count a range of chunks, and record the sums of each series that got all of them."""
     method, chunks = method_of(context.problem), range(work.start, work.stop)
     counters = _counters(context, work.series, report)
-    prints: dict[str, list[str]] = {}
+    prints: Prints = {}
     sums = method.count(context, counters, chunks, report, prints) if counters else {}
     if not sums:
         return
     first, series = work.series[0], [*sums]
-    whole = {law: texts for law, texts in prints.items() if len(texts) == len(chunks)}
+    whole = {law: [*own.values()] for law, own in prints.items() if len(own) == len(chunks)}
     body = {
         "stage": first.stage.name,
         "start": work.start,
@@ -88,7 +88,7 @@ def _counters(context: Context, series: Sequence[Series], report: Report) -> dic
             if counter is None:
                 new = method.learn(context, one)
                 counter = new.counter
-                if new.is_news:
+                if new.records_facts:
                     learned[one] = new
             counters[one] = counter
         except (MechanismError, DamagedError) as error:

@@ -31,8 +31,7 @@ from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions.accuracy import worst_share_error
 from hpcdp.notions.bounds import joint_lower, joint_rejects, standard_error
 from hpcdp.notions.resolution import Entries, largest_upper
-from hpcdp.notions.spectrum import Cells, lower_bounds, maximum
-from hpcdp.notions.tradeoff import TradeOff
+from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.results import Arrays
@@ -56,33 +55,31 @@ Entry = tuple[int, int, int]
 Run = Callable[..., Floats]
 """What computes certified bounds from flat arrays: `Method.bounds`, or the same elsewhere."""
 
+Prints = dict[str, dict[int, str]]
+"""Fingerprints by law and number of the chunk."""
+
 Rows = list[tuple[str, str]]
 """Lines of a plan, each with its name."""
 
-CELL = ("pair", "direction", "epsilon")
-"""Dimensions of arrays by entry."""
-
 _PAIR_SECONDS = 5e-3  # of a pair, whatever its sizes: to read, learn and record
 _MOST = 2**50  # beyond this many nobody can draw; counts stay exact in float64
-_SPECTRUM = ("delta", "pair", "direction", "lower", "lower_pair", "lower_direction", "upper")
 
 
 @dataclass(frozen=True)
 class Learned:
     """What a series' samples taught. counter: what counts with it. facts: what its record says, as JSON values by name.
 
-    file: arrays that are stored always. is_news: whether a task that learns in order to count records the facts.
+    file: arrays that are stored always. records_facts: whether a task that learns in order to count records the facts too.
     """
 
     counter: Any
     facts: Mapping[str, Any] = field(default_factory=dict)
     file: State | None = None
-    is_news: bool = True
+    records_facts: bool = True
 
     def state(self) -> State | None:
         """Arrays from which the counter is made again; None where learning again is the way."""
-        state: State | None = self.counter.state()
-        return state
+        return None if self.counter is None else cast("State | None", self.counter.state())
 
 
 class Adder(ABC):
@@ -90,7 +87,7 @@ class Adder(ABC):
 
     @abstractmethod
     def add(self, side: int, outputs: Outputs) -> None:
-        """A chunk of outputs of its law of this number."""
+        """Add a chunk of outputs. side: which of the series' laws the outputs are of, 0 for the first."""
 
     @abstractmethod
     def sums(self) -> dict[str, Any]:
@@ -142,7 +139,8 @@ class Method(ABC):
 
     def effort(self, problem: Problem, costs: Costs, phase: Phase) -> Effort:
         """How long learning a series of this phase takes, and counting a chunk of it; by default of a pair."""
-        return pair_effort(problem, costs)
+        pair = pair_effort(problem, costs)
+        return pair if phase.learned else pair._replace(learn=0.0, learn_drawing=0.0)
 
     def is_decided(self, problem: Problem, index: Index) -> bool:
         """Whether records have decided all phases."""
@@ -245,7 +243,7 @@ class Method(ABC):
 
     def learn(self, context: Context, series: Series) -> Learned:
         """Learn one series from training samples; MechanismError where that cannot be."""
-        return Learned(None, is_news=False)
+        return Learned(None, records_facts=False)
 
     def restore(self, context: Context, series: Series, state: State) -> Any | None:
         """The counter that was stored; None where learning again is the way."""
@@ -253,7 +251,7 @@ class Method(ABC):
 
     def adder(self, context: Context, series: Series, counter: Any, is_first: Callable[[str], bool]) -> Adder:
         """What adds a series up. is_first: whether the next outputs of a law are the first that are seen of it at all."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has neither `adder` nor a `count` of its own")
 
     def stages_of(self, problem: Problem, series: Series) -> Sequence[Stage]:
         """The stage of each of a series' laws."""
@@ -269,7 +267,7 @@ class Method(ABC):
         counters: Mapping[Series, Any],
         chunks: range,
         report: Report,
-        prints: dict[str, list[str]],
+        prints: Prints,
     ) -> dict[Series, dict[str, Any]]:
         """Sums of these chunks of each series that got all of them. prints: gets fingerprints of chunks that are not kept."""
         problem, seen = context.problem, set[str]()
@@ -285,9 +283,9 @@ class Method(ABC):
         def use(series: Series, side: int, outputs: Outputs) -> None:
             adders[series].add(side, outputs)
 
-        def see(law: str, side: int, outputs: Outputs) -> None:
+        def see(law: str, side: int, chunk: int, outputs: Outputs) -> None:
             if stages[side] not in problem.kept_stages:
-                prints.setdefault(law, []).append(fingerprint(outputs[:limit]))
+                prints.setdefault(law, {})[chunk] = fingerprint(outputs[:limit])
 
         def describe(series: Sequence[Series]) -> str:
             return self.describe_series(problem, series)
@@ -399,6 +397,25 @@ class Method(ABC):
         return "samples" if self.pools else "test samples"
 
 
+class SeriesBySeries(Method):
+    """A method whose series share no chunks: each draws, or reads, what it counts."""
+
+    @abstractmethod
+    def count_series(self, context: Context, series: Series, chunks: range, report: Report) -> dict[str, Any]:
+        """Sums of these chunks of a series, as JSON values by name; MechanismError or DamagedError where that cannot be."""
+
+    def count(
+        self, context: Context, counters: Mapping[Series, Any], chunks: range, report: Report, prints: Prints
+    ) -> dict[Series, dict[str, Any]]:
+        sums = {}
+        for series in counters:
+            try:
+                sums[series] = self.count_series(context, series, chunks, report)
+            except (MechanismError, DamagedError) as error:
+                report.failures.append(Failure.of(self.describe_series(context.problem, [series]), error))
+        return sums
+
+
 def method_of(problem: Problem) -> Method:
     """The method of a problem."""
     return cast("Method", problem.method)
@@ -452,38 +469,3 @@ def rates_of(arrays: Arrays, entry: Entry) -> tuple[float, float, float, float]:
     levels = arrays["level"][1][entry[:2]]
     level = float(levels[entry[2]]) or float(levels.sum() / np.count_nonzero(levels))
     return exceed[0] / test[0], exceed[1] / test[1], inflation, level
-
-
-def cells_of(cells: Any) -> Arrays:
-    """What every method tells of an entry."""
-    return {name: (CELL, getattr(cells, name)) for name in ("delta", "standard_error", "lower", "upper")}
-
-
-def counted_cells(cells: Cells, level: Floats, ranked: Floats) -> Arrays:
-    """Entries with the counts they rest on, their share of the failure probability, and what ranked them for it."""
-    counts: Arrays = {name: ((*CELL, "side"), getattr(cells, name)) for name in ("exceed", "test")}
-    return cells_of(cells) | counts | {"level": (CELL, level), "training_delta": (CELL, ranked)}
-
-
-def maximum_of(cells: Any, resolved: Bools | None = None) -> Arrays:
-    """The largest over pairs and directions at each ε."""
-    best = maximum(cells, resolved)
-    return {f"spectrum_{name}": (("epsilon",), getattr(best, name)) for name in _SPECTRUM}
-
-
-def no_cells(pairs: int) -> Arrays:
-    """Arrays of no ε."""
-    empty = np.empty((pairs, 2, 0))
-    names = ("delta", "standard_error", "lower", "upper", "level", "training_delta")
-    cells: Arrays = dict.fromkeys(names, (CELL, empty))
-    counts: Arrays = {name: ((*CELL, "side"), np.empty((*empty.shape, 2), np.int64)) for name in ("exceed", "test")}
-    types = {name: np.int64 if "pair" in name or "direction" in name else np.float64 for name in _SPECTRUM}
-    return cells | counts | {f"spectrum_{name}": (("epsilon",), np.empty(0, kind)) for name, kind in types.items()}
-
-
-def points_of(problem: Problem, rejected: Ints, points: TradeOff) -> Arrays:
-    """Trade-off points, and the counts they rest on."""
-    etas = np.asarray(problem.study.estimate.etas)
-    names = ("alpha", "beta", "radius", "alpha_upper", "beta_upper")
-    arrays: Arrays = {name: (("pair", "eta"), getattr(points, name)) for name in names}
-    return arrays | {"eta": (("eta",), etas), "rejected": (("pair", "eta", "side"), rejected)}

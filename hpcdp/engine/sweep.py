@@ -23,13 +23,14 @@ def sweep(
     use: Callable[[Unit, int, Outputs], None],
     report: Report,
     describe: Callable[[Sequence[Unit]], str],
-    see: Callable[[str, int, Outputs], None] | None = None,
+    see: Callable[[str, int, int, Outputs], None] | None = None,
 ) -> list[Unit]:
     """Hand these chunks of all sides to `use(unit, side, outputs)`; the units that got all of theirs.
 
     laws: of each unit, side by side; those that share the first one, one after another, get its chunks together. stages: of each
-    side, None of one that is not drawn. see: called with the law, the side and the outputs of each chunk, once. A mechanism's
-    failure, or damage, costs the units that need the chunk, and is reported; describe: some units in words.
+    side, None of one that is not drawn. see: called with the law, the side, the chunk's number and its outputs,
+    for each unit anew where the law is not its first. A mechanism's failure, or damage, costs the units that need the chunk, and
+    is reported; describe: some units in words.
     """
 
     def read(law: str, side: int, units: Sequence[Unit]) -> bool:
@@ -38,12 +39,12 @@ def sweep(
             return True
         try:
             drawn = context.chunks(stage, law, chunks)
-            for _ in chunks:
+            for chunk in chunks:
                 outputs = next(drawn)
                 for unit in units:
                     use(unit, side, outputs)
                 if see is not None:
-                    see(law, side, outputs)
+                    see(law, side, chunk, outputs)
                 del outputs  # so that the next chunk lies where it lay, which caches hold
         except (MechanismError, DamagedError) as error:
             which = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,9 @@ from hpcdp.engine.context import Context
 from hpcdp.engine.costs import Costs
 from hpcdp.engine.index import Index, first_of
 from hpcdp.engine.method import Learned, Rows
-from hpcdp.engine.outcomes import Failure, Report
+from hpcdp.engine.outcomes import Report
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts
-from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.importance import plan
 from hpcdp.importance.plan import PARTS, level_series, parts_of, tape_keys, tested_pairs
 from hpcdp.importance.result import TapeResults
@@ -90,26 +89,13 @@ class ImportanceSampling(TapeResults):
 
     def learn(self, context: Context, series: Series) -> Learned:
         if series.kind in PARTS:
-            return Learned(None, is_news=False)
+            return Learned(None, records_facts=False)
         state, choice = learn_levels(context, series.pair)
         return Learned(None, {"choice": choice.to_dict()}, file=state)
 
-    def count(
-        self,
-        context: Context,
-        counters: Mapping[Series, Any],
-        chunks: range,
-        report: Report,
-        prints: dict[str, list[str]],
-    ) -> dict[Series, dict[str, Any]]:
-        sums = {}
-        for series in counters:
-            try:
-                test = Judge(context.problem, learned_state(context, series, report), series.item[0])
-                sums[series] = {"chunks": list(chunk_sums(context, test, series, chunks))}
-            except (MechanismError, DamagedError) as error:
-                report.failures.append(Failure.of(self.describe_series(context.problem, [series]), error))
-        return sums
+    def count_series(self, context: Context, series: Series, chunks: range, report: Report) -> dict[str, Any]:
+        test = Judge(context.problem, learned_state(context, series, report), series.item[0])
+        return {"chunks": list(chunk_sums(context, test, series, chunks))}
 
 
-METHOD: Any = ImportanceSampling()
+METHOD = ImportanceSampling()

@@ -13,8 +13,9 @@ from scipy.special import ndtri
 
 from hpcdp._base.rounding import share
 from hpcdp.analytic._curve import DIRECTIONS
+from hpcdp.engine.entries import CELL, maximum_of
 from hpcdp.engine.index import Index, first_of
-from hpcdp.engine.method import CELL, Bools, Entry, Floats, Ints, Method, Records, fewest, maximum_of
+from hpcdp.engine.method import Bools, Entry, Floats, Ints, Records, SeriesBySeries, fewest
 from hpcdp.errors import StoreError
 from hpcdp.importance.bounds import (
     UNIT,
@@ -49,7 +50,7 @@ Parts = Mapping[tuple[str, int], Part]
 _WARNED = 6  # pairs and directions of which warnings tell
 
 
-class TapeResults(Method):
+class TapeResults(SeriesBySeries):
     """What is derived; see `Method`.
 
     Arrays by cell besides `delta`, `standard_error`, `lower`, `upper`, `level` and `training_delta`:

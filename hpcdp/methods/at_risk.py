@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from hpcdp.engine.costs import Costs
+from hpcdp.engine.entries import no_cells
 from hpcdp.engine.index import Index
-from hpcdp.engine.method import Floats, Method, Records, Rows, Run, no_cells
+from hpcdp.engine.method import Floats, Method, Records, Rows, Run
 from hpcdp.engine.sampling import sample_tasks, sampling_seconds, task_seconds
 from hpcdp.engine.task import Amounts, Progress, Task
 from hpcdp.mechanisms.pair_draws import LOSS, NUMBERS, SENSITIVITY
@@ -77,7 +78,7 @@ class AtRiskMethod(Method):
         return {"risk": describe_risk(study.at_risk, arrays)}
 
 
-METHOD: Any = AtRiskMethod()
+METHOD = AtRiskMethod()
 
 
 def describe_risk(section: AtRisk, arrays: Arrays) -> list[dict[str, Any]]:

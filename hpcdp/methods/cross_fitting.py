@@ -11,20 +11,9 @@ from numpy.typing import NDArray
 
 from hpcdp.engine.context import Context
 from hpcdp.engine.costs import Costs
+from hpcdp.engine.entries import CELL, counted_cells, maximum_of
 from hpcdp.engine.index import Columns, Index, first_of
-from hpcdp.engine.method import (
-    CELL,
-    Bools,
-    Entry,
-    Floats,
-    Ints,
-    Method,
-    Records,
-    Run,
-    counted_cells,
-    fewest,
-    maximum_of,
-)
+from hpcdp.engine.method import Bools, Entry, Floats, Ints, Method, Prints, Records, Run, fewest
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts
@@ -85,7 +74,7 @@ class CrossFitting(Method):
         counters: Mapping[Series, Any],
         chunks: range,
         report: Report,
-        prints: dict[str, list[str]],
+        prints: Prints,
     ) -> dict[Series, dict[str, Any]]:
         problem, pools, sums = context.problem, dict[str, Outputs](), {}
         assert context.loss is not None
@@ -165,7 +154,7 @@ class CrossFitting(Method):
         return most_learned(estimate.pool)
 
 
-METHOD: Any = CrossFitting()
+METHOD = CrossFitting()
 
 
 def pool_keys(problem: Problem) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,26 +13,12 @@ from hpcdp._base.doing import drawing
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.context import Context
 from hpcdp.engine.costs import Costs
+from hpcdp.engine.entries import CELL, cells_of, maximum_of, points_of
 from hpcdp.engine.index import Index
-from hpcdp.engine.method import (
-    CELL,
-    Bools,
-    Entry,
-    Floats,
-    Ints,
-    Method,
-    Records,
-    Run,
-    cells_of,
-    fewest,
-    maximum_of,
-    memory,
-    points_of,
-)
-from hpcdp.engine.outcomes import Failure, Report
+from hpcdp.engine.method import Bools, Entry, Floats, Ints, Records, Run, SeriesBySeries, fewest, memory
+from hpcdp.engine.outcomes import Report
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts
-from hpcdp.errors import MechanismError
 from hpcdp.keys import digest_json, stream
 from hpcdp.losses.knn.literal import count_rejections, testing_risk
 from hpcdp.losses.knn.parameters import LiteralKnnParameters
@@ -90,7 +76,7 @@ def point_cells(problem: Problem) -> list[LiteralCell]:
     return [LiteralCell(pair.number, _POINT, eta) for pair in problem.pairs for eta in problem.study.estimate.etas]
 
 
-class Figure1(Method):
+class Figure1(SeriesBySeries):
     """See `Method`. Each series is counted at once."""
 
     counts = ("errors", "tests")
@@ -127,21 +113,8 @@ class Figure1(Method):
         more = f" and {len(series) - 1} more" if len(series) > 1 else ""
         return f"{series[0].item.describe()}{more}"
 
-    def count(
-        self,
-        context: Context,
-        counters: Mapping[Series, Any],
-        chunks: range,
-        report: Report,
-        prints: dict[str, list[str]],
-    ) -> dict[Series, dict[str, Any]]:
-        sums = {}
-        for series in counters:
-            try:
-                sums[series] = _count(context, series.item, series.key)
-            except MechanismError as error:
-                report.failures.append(Failure.of(series.item.describe(), error))
-        return sums
+    def count_series(self, context: Context, series: Series, chunks: range, report: Report) -> dict[str, Any]:
+        return _count(context, series.item, series.key)
 
     def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
         shape = (len(problem.pairs), 2, epsilons.size)
@@ -194,7 +167,7 @@ class Figure1(Method):
         return estimate.test
 
 
-METHOD: Any = Figure1()
+METHOD = Figure1()
 
 
 def _sums(problem: Problem, index: Index, cells: Sequence[LiteralCell], name: str, unknown: Any) -> Ints:

@@ -12,20 +12,9 @@ import numpy as np
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.context import Context
 from hpcdp.engine.costs import Costs
+from hpcdp.engine.entries import no_cells
 from hpcdp.engine.index import Index, Span, first_of
-from hpcdp.engine.method import (
-    Adder,
-    Floats,
-    Ints,
-    Learned,
-    Method,
-    Records,
-    Rows,
-    Run,
-    memory,
-    no_cells,
-    pair_effort,
-)
+from hpcdp.engine.method import Adder, Floats, Ints, Learned, Method, Records, Rows, Run, memory, pair_effort
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts, Task
 from hpcdp.errors import MechanismError
@@ -199,7 +188,7 @@ class Pure(SampleSplit):
         assert context.loss is not None
         p, q = context.sides(series.pair)
         if series.kind == _REGION:
-            return Learned(context.loss.fit(p, q).counter(np.asarray(series.columns)), is_news=False)
+            return Learned(context.loss.fit(p, q).counter(np.asarray(series.columns)), records_facts=False)
         try:
             return Learned(None, {"choice": choose_from(context.problem, context.loss, p, q).to_dict()})
         except ValueError as error:
@@ -230,7 +219,7 @@ class Pure(SampleSplit):
         return {"pure": describe_pure(records.problem, records.index, arrays, pairs)}
 
 
-METHOD: Any = Pure()
+METHOD = Pure()
 
 
 def choose_from(problem: Problem, loss: Loss, p: Side, q: Side) -> Choice:

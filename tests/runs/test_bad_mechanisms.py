@@ -342,3 +342,22 @@ def test_streams_that_come_again_in_any_stage_are_refused(kind: str, tmp_path: P
     call("run", study, "--store", tmp_path / "new.zarr", "--workers", 0)
     repaired, new = (json.loads(show(path)) for path in (store, tmp_path / "new.zarr"))
     assert repaired["cells"] == new["cells"]
+
+
+def test_streams_that_come_again_are_refused_of_a_law_of_several_pairs(tmp_path: Path) -> None:
+    """It is D of one pair and D′ of two, whose chunks are drawn by turns in one task; the other laws' streams are sound."""
+    source = FEW_STREAMS.replace("np.random.default_rng(rng.integers(60))", "few(database, rng)")
+    source += "\n\ndef few(database, rng):\n    return np.random.default_rng(rng.integers(60)) if database[0] == 1.0 else rng\n"
+    pairs = "given = [ { d = [0.0], d_prime = [1.0] }, { d = [2.0], d_prime = [1.0] }, { d = [1.0], d_prime = [2.0] } ]"
+    settings = {
+        "databases": None,
+        "rows": None,
+        "pairs": pairs,
+        "train": 300,
+        "test": 9_000,
+        "chunk": 300,
+        "keep": "none",
+    }
+    study = write_study(tmp_path, source, **settings, loss="knn")
+    done = call("run", study, "--store", tmp_path / "s.zarr", "--workers", 0, code=1)
+    assert re.search(r"chunk \d+ of .* are identical", done.stderr)

@@ -75,6 +75,8 @@ def test_a_method_of_another_package_runs_goes_on_and_shows(tmp_path: Path) -> N
     before = {record: record.read_bytes() for record in records(tmp_path / "s.zarr", "counts")}
     site.call("run", site.study(test=150_000), "--store", "s.zarr", "--workers", 0)  # counts of full chunks serve again
     assert {record: record.read_bytes() for record in before} == before
+    long = site.study(train=10**9, test=10**9, chunk=10**6)  # counted in many tasks, before which nothing is learned
+    assert re.search(r"tasks +\d\d+ hash\n", site.call("plan", long, "--workers", 2))
     more = json.loads(site.call("show", "s.zarr", "--format", "json"))
     assert {tuple(cell["test"]) for cell in more["cells"]} == {(150_000, 150_000)}
     site.call("verify", "s.zarr", "--claim", "dp(epsilon=1)")

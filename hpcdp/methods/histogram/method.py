@@ -9,8 +9,9 @@ import numpy as np
 
 from hpcdp.engine.context import Context
 from hpcdp.engine.costs import Costs
+from hpcdp.engine.entries import no_cells
 from hpcdp.engine.index import Index
-from hpcdp.engine.method import Adder, Floats, Method, Records, Rows, Run, no_cells
+from hpcdp.engine.method import Adder, Floats, Method, Records, Rows, Run
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts, Task
 from hpcdp.errors import StudyError
@@ -151,4 +152,4 @@ class Histogram(Method):
         return {"pure": describe_interval(study, arrays, pairs)}
 
 
-METHOD: Any = Histogram()
+METHOD = Histogram()

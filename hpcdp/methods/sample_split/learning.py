@@ -41,7 +41,7 @@ def learn_pair(context: Context, series: Series) -> Learned:
     model = context.loss.fit(d, d_prime)
     if problem.is_screened:
         return Learned(
-            model.counter(thresholds), is_news=False
+            model.counter(thresholds), records_facts=False
         )  # its record is there, or another task is about to write it
     if isinstance(model, Decides):
         counter, decision = model.decide(thresholds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -154,7 +153,7 @@ class SampleSplit(Method):
         return derive.resample(arrays, records, entry, replicates, rng)
 
 
-METHOD: Any = SampleSplit()
+METHOD = SampleSplit()
 
 
 def _phase(problem: Problem, sizes: Sizes, numbers: Sequence[int], index: Index) -> Phase:

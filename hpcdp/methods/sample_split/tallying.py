@@ -61,17 +61,17 @@ def tally(context: Context, items: Tally, report: Report) -> None:
     def use(number: int, side: int, outputs: Outputs) -> None:
         counts[number][side] += pilots[number].tally(outputs)
 
-    prints: dict[str, list[str]] = {}
+    prints: dict[str, dict[int, str]] = {}
 
-    def see(law: str, _: int, outputs: Outputs) -> None:
-        prints.setdefault(law, []).append(fingerprint(outputs[:TELLING]))
+    def see(law: str, _: int, chunk: int, outputs: Outputs) -> None:
+        prints.setdefault(law, {})[chunk] = fingerprint(outputs[:TELLING])
 
     laws, chunks = {number: problem.pair_laws[number] for number in pilots}, range(items.start, items.stop)
     for number in sweep(context, laws, stages, chunks, use, report, partial(describe_pairs, problem), see):
         span = items.span(problem, number)
         target = context.layout.tally(span.pilot, span.name)
         file = NewFile.of_state(context.layout, target, {"counts": counts[number]})
-        own = {law: prints[law] for law in laws[number] if len(prints.get(law, ())) == len(chunks)}
+        own = {law: [*prints[law].values()] for law in laws[number] if len(prints.get(law, ())) == len(chunks)}
         body = {"stage": items.stage, "start": items.start, "laws": list(laws[number]), "fingerprints": own}
         report.add(span.kind, span.name, body, [file])
 
