@@ -95,13 +95,13 @@ class Phase:
             by_key.setdefault(series.key, []).append(series)
         lines = []
         if self.learned:
-            done = sum(all(index.is_learned(key, one.columns) for one in own) for key, own in by_key.items())
+            done = sum(all(index.is_learned(key, s.columns) for s in group) for key, group in by_key.items())
             lines.append(Progress(self.learned, done, len(by_key), "pairs"))
         if self.counted:
-            total = sum(own[0].stage.chunks for own in by_key.values())
+            total = sum(group[0].stage.chunks for group in by_key.values())
             left = sum(
-                merged_length(gap for one in own for gap in index.missing(key, one.columns, one.stage))
-                for key, own in by_key.items()
+                merged_length(gap for series in group for gap in index.missing(key, series.columns, series.stage))
+                for key, group in by_key.items()
             )
             lines.append(Progress(self.counted, total - left, total, self.unit))
         return lines
@@ -116,7 +116,7 @@ class Learn(Work):
     keeps: bool = True
 
     def split(self) -> Sequence[Learn]:
-        return [replace(self, series=(one,)) for one in self.series]
+        return [replace(self, series=(series,)) for series in self.series]
 
     def describe(self, problem: Problem) -> str:
         words: str = problem.method.describe_series(problem, self.series)
@@ -138,7 +138,7 @@ class Count(Work):
 
     def split(self) -> Sequence[Count]:
         if len(self.series) > 1 or not self.by_chunk:
-            return [replace(self, series=(one,)) for one in self.series]
+            return [replace(self, series=(series,)) for series in self.series]
         return [replace(self, start=chunk, stop=chunk + 1) for chunk in range(self.start, self.stop)]
 
     def describe(self, problem: Problem) -> str:
@@ -151,18 +151,18 @@ class Count(Work):
         return _files(self.series, problem, layout)
 
 
-def _files(series: Sequence[Series], problem: Problem, layout: Layout) -> Iterator[Path]:
+def _files(group: Sequence[Series], problem: Problem, layout: Layout) -> Iterator[Path]:
     """Files of the store with what was learned, under the columns or for all, and what it was learned from."""
-    for one in series:
-        yield from (layout.counter(one.key, one.columns), layout.counter(one.key, ()))
-        yield from problem.method.files(problem, layout, one)
+    for series in group:
+        yield from (layout.counter(series.key, series.columns), layout.counter(series.key, ()))
+        yield from problem.method.files(problem, layout, series)
 
 
-def record_name(what: str, series: Sequence[Series], chunks: range = range(0)) -> str:
+def record_name(what: str, group: Sequence[Series], chunks: range = range(0)) -> str:
     """The name of a record: of what was learned, or counted in these chunks."""
-    first = series[0]
+    first = group[0]
     return digest_json(
-        [what, chunks.start, chunks.stop, first.samples(chunks), list(first.columns), [one.key for one in series]]
+        [what, chunks.start, chunks.stop, first.samples(chunks), list(first.columns), [series.key for series in group]]
     )
 
 
@@ -177,28 +177,29 @@ class Planner:
     def add(self, phase: Phase, effort: Effort, left: Sequence[tuple[Series, Gaps]]) -> None:
         """The tasks of what is left of a phase: those that learn for several, then those that count."""
         learned = self._add_learning(phase, effort, left)
-        for series, start, stop in self._counting(effort, left):
+        for group, start, stop in self._counting(effort, left):
             chunks = range(start, stop)
-            own = [one for one in series if (one.key, one.columns) not in learned]
-            after = {learned[one.key, one.columns] for one in series if (one.key, one.columns) in learned}
-            after |= self._samples(phase, series, chunks) | self._before_learning(own)
-            units = len(chunks) * len(series)
-            seconds = effort.chunk * units + effort.learn * len(own)
-            drawing = effort.drawing * units + effort.learn_drawing * len(own)
-            work = Count(tuple(series), start, stop, phase.by_chunk)
-            self.tasks.add(series[0].kind, work, after, units, seconds, drawing, phase.sizes)
+            unlearned = [series for series in group if (series.key, series.columns) not in learned]
+            after = {learned[s.key, s.columns] for s in group if (s.key, s.columns) in learned}
+            after |= self._samples(phase, group, chunks) | self._before_learning(unlearned)
+            units = len(chunks) * len(group)
+            seconds = effort.chunk * units + effort.learn * len(unlearned)
+            drawing = effort.drawing * units + effort.learn_drawing * len(unlearned)
+            work = Count(tuple(group), start, stop, phase.by_chunk)
+            self.tasks.add(group[0].kind, work, after, units, seconds, drawing, phase.sizes)
 
-    def _samples(self, phase: Phase, series: Sequence[Series], chunks: range) -> set[str]:
+    def _samples(self, phase: Phase, group: Sequence[Series], chunks: range) -> set[str]:
         """The tasks that draw what these series count."""
-        laws, stage = (law for one in series for law in one.laws), series[0].stage
+        laws, stage = (law for series in group for law in series.laws), group[0].stage
         if phase.reads is not None:
             return self.tasks.drawing(laws, phase.reads)
         blocks = range(stage.block_of(chunks.start), stage.block_of(chunks.stop - 1) + 1)
         return self.tasks.drawing(laws, [stage.name], blocks)
 
-    def _before_learning(self, series: Sequence[Series]) -> set[str]:
-        waits = {name for one in series for name in self.after.get(one.key, ())}
-        return waits | self.tasks.drawing((law for one in series for law in one.laws), ["train"])
+    def _before_learning(self, group: Sequence[Series]) -> set[str]:
+        """The tasks that draw what these series learn from, and those that the method named."""
+        named = {name for series in group for name in self.after.get(series.key, ())}
+        return named | self.tasks.drawing((law for series in group for law in series.laws), ["train"])
 
     def _add_learning(
         self, phase: Phase, effort: Effort, left: Sequence[tuple[Series, Gaps]]
@@ -218,13 +219,13 @@ class Planner:
             if is_wanted:
                 groups.setdefault(series.columns, []).append(series)
         names: dict[tuple[str, Columns], str] = {}
-        for waiting in groups.values():
-            for some in batches(waiting, self.tasks.fit(effort.learn)):
-                size, work = len(some), Learn(tuple(some), phase.keeps)
+        for unlearned in groups.values():
+            for group in batches(unlearned, self.tasks.fit(effort.learn)):
+                size, work = len(group), Learn(tuple(group), phase.keeps)
                 seconds, drawing = effort.learn * size, effort.learn_drawing * size
-                kind = "fit" if phase.counted else some[0].kind
-                name = self.tasks.add(kind, work, self._before_learning(some), size, seconds, drawing, phase.sizes)
-                names.update(dict.fromkeys(((one.key, one.columns) for one in some), name))
+                kind = "fit" if phase.counted else group[0].kind
+                name = self.tasks.add(kind, work, self._before_learning(group), size, seconds, drawing, phase.sizes)
+                names.update(dict.fromkeys(((series.key, series.columns) for series in group), name))
         return names
 
     def _counting(self, effort: Effort, left: Sequence[tuple[Series, Gaps]]) -> Iterator[tuple[list[Series], int, int]]:
