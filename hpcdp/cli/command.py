@@ -50,7 +50,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     options.given = given
     try:
         with asking(by_command=True), _interruptible():
-            return int(options.command(options) or DONE)
+            code = int(options.command(options) or DONE)
+            sys.stdout.flush()
+            return code
     except StudyError as error:
         return _fail(error, WRONG, options.debug, getattr(options, "study", None))
     except Stopped as error:
@@ -63,6 +65,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         drawn(sys.stderr).close()
+        with open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), sys.stdout.fileno())  # Python flushes what is left once more at its end
         return FAILED
     except OSError as error:
         if options.debug:

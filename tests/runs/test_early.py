@@ -81,11 +81,14 @@ def halted(database, size, rng):
     call("resume", store, "--workers", 0)
 
 
-def test_a_reader_that_has_gone_is_a_failure() -> None:
-    """As `head` is once it has its lines."""
+@pytest.mark.parametrize("buffered", [True, False])
+def test_a_reader_that_has_gone_is_a_failure(buffered: bool) -> None:
+    """As `head` is once it has its lines, whether output goes out at once or at the end."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([*COMMAND, "mechanisms"], stdout=writer, stderr=subprocess.PIPE, timeout=LONG, check=False)
+    command = [*COMMAND, "mechanisms"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, env=environment, timeout=LONG, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
 
