@@ -72,6 +72,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """The public names, for `dir(hpcdp)` and tab completion, though none is imported before it is asked for."""
+    return [*__all__]
+
+
 def __getattr__(name: str) -> Any:
     """Import what is asked for, so that `import hpcdp` costs nothing."""
     if name in _WHERE:

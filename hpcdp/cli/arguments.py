@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from hpcdp import __version__
 from hpcdp._base.plugins import plugins
-from hpcdp.cli import auditing, jobs, reading, running, starting
+from hpcdp.cli import auditing, checking, jobs, reading, running, starting
 from hpcdp.errors import WRONG
 from hpcdp.notions.orders import LARGEST_ORDER, ORDER
 
@@ -21,7 +21,13 @@ LIMITS = ("exact", "hoeffding")
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        if message.startswith("unrecognized") and re.search(r"\w\(.*\)", message):  # as in verify STORE "dp(epsilon=1)"
+        if message.startswith("unrecognized") and " --claim" in message:  # as in run STUDY --claim "dp(epsilon=1)"
+            message += (
+                '; a claim stands in the study, [study] claim = "…"; or after the run: hpcdp verify STORE --claim CLAIM'
+            )
+        elif message.startswith("unrecognized") and re.search(
+            r"\w\(.*\)", message
+        ):  # as in verify STORE "dp(epsilon=1)"
             message += "; a claim follows --claim"
         self.exit(WRONG, f"{self.prog}: {message}; see {self.prog} --help\n")
 
@@ -110,6 +116,29 @@ def make_parser() -> argparse.ArgumentParser:
     init.add_argument("kind", nargs="?", choices=tuple(starting.KINDS), default="function", metavar="KIND", help=text)
     text = "where to; made if it is missing (default: this one)"
     init.add_argument("--folder", type=Path, default=Path(), metavar="FOLDER", help=text)
+
+    text = (
+        "check one Python function on two databases against a claim, without a study; exit code 3 when it is violated"
+    )
+    check = add("check", checking.check, text)
+    text = "FILE.py:function or package.module:function; called with (database, size, rng), the last two as it takes them"
+    check.add_argument("function", metavar="FUNCTION", help=text)
+    text = "the database: a number for each row (1,2 for rows of two columns); or a .csv, .npy or .parquet file"
+    check.add_argument("--d", nargs="*", required=True, metavar="ROW", help=text)
+    text = "its neighbour, in the same way (default: the file without each of its rows in turn)"
+    check.add_argument("--d-prime", nargs="*", metavar="ROW", help=text)
+    claimed = check.add_mutually_exclusive_group(required=True)
+    claimed.add_argument("--epsilon", type=_risk, metavar="EPSILON", help="the claim: (ε, δ)-differential privacy")
+    claimed.add_argument("--claim", metavar="CLAIM", help="another claim, such as gaussian(mu=1)")
+    check.add_argument("--delta", type=_delta, default=0.0, metavar="DELTA", help="with --epsilon: the δ (default: 0)")
+    text = "outputs of each database that {} (default: as in a study)"
+    check.add_argument("--train", type=_positive, metavar="N", help=text.format("are learned from"))
+    check.add_argument("--test", type=_positive, metavar="N", help=text.format("are counted"))
+    check.add_argument("--seed", type=_count, default=0, metavar="N", help="from which all outputs follow (default: 0)")
+    text = "write a study that does the same, beside FILE.py"
+    check.add_argument("--save", type=Path, metavar="STUDY.toml", help=text)
+    check.add_argument("--store", type=Path, metavar="PATH", help="keep the results here (default: nowhere)")
+    check.add_argument("--workers", type=_count, metavar="N", help="worker processes on this machine")
 
     plan = add("plan", running.plan, "print what would run: pairs, tasks, samples, bytes, memory, time, expected error")
     add_study(plan)

@@ -86,7 +86,7 @@ def spectrum(
     given = {"epsilons": epsilons, "seed": seed, "parameters": parameters, "reproducible": reproducible}
     study = _study_of(function, d, d_prime, {**estimate, **given, "claim": claim, "name": name})
     how = {"cluster": cluster, "workers": workers, "client": client, "allow_changed_code": allow_changed_code}
-    return _run(study, store, progress=progress, **how)
+    return run_study(study, store, progress=progress, **how)
 
 
 def _study_of(function: Callable[..., Any] | str, d: Any, d_prime: Any, given: Mapping[str, Any]) -> Study:
@@ -132,8 +132,8 @@ def _file_name(function: Callable[..., Any] | str) -> str:
     return re.sub(r"[^A-Za-z0-9_+-]+", "-", named).strip("-") or "function"
 
 
-def _run(study: Study, store: str | Path | None, **how: Any) -> Result:
-    """The result of a study in a store, or in a temporary folder that goes with it."""
+def run_study(study: Study, store: str | Path | None, **how: Any) -> Result:
+    """The result of a study in a store, or in a temporary folder that goes with it. how: as of `run`."""
     if store is not None:
         return run(study, store, **how)
     with _temporary(study) as (place, keep):
