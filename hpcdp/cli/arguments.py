@@ -121,7 +121,9 @@ def make_parser() -> argparse.ArgumentParser:
         "check one Python function on two databases against a claim, without a study; exit code 3 when it is violated"
     )
     check = add("check", checking.check, text)
-    text = "FILE.py:function or package.module:function; called with (database, size, rng), the last two as it takes them"
+    text = (
+        "FILE.py:function or package.module:function; called with (database, size, rng), the last two as it takes them"
+    )
     check.add_argument("function", metavar="FUNCTION", help=text)
     text = "the database: a number for each row (1,2 for rows of two columns); or a .csv, .npy or .parquet file"
     check.add_argument("--d", nargs="*", required=True, metavar="ROW", help=text)
@@ -192,6 +194,15 @@ def make_parser() -> argparse.ArgumentParser:
     text = "make a certificate for a Dask scheduler that you start yourself; prints what the shell should export"
     certificate = add("certificate", jobs.certificate, text)
     certificate.add_argument("folder", type=Path, metavar="FOLDER", help="a folder to make, on a shared file system")
+
+    text = "start a few jobs of a cluster profile, do a small task on each of their processes, and say what is wrong"
+    trial = add("cluster-test", jobs.cluster_test, text)
+    trial.add_argument("profile", metavar="PROFILE", help="a cluster profile (.toml)")
+    trial.add_argument(
+        "--nodes", type=_positive, metavar="N", help="jobs to start (default: the profile's least, or 1)"
+    )
+    text = "seconds to wait for them (default: 600)"
+    trial.add_argument("--wait", type=_positive, default=600, metavar="SECONDS", help=text)
 
     copy = "a store; or an exported copy, by its folder or its address (such as https://…/NAME)"
     show = add("show", reading.show, "print a store's results")

@@ -1,4 +1,4 @@
-"""What the commands of jobs do with their parsed arguments: submit, logs, cancel, certificate."""
+"""What the commands of jobs do with their parsed arguments: submit, logs, cancel, certificate, cluster-test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from hpcdp._base.asked import typed
 from hpcdp.cli._computing import plan_of, print_plan, say
-from hpcdp.errors import StudyError
+from hpcdp.errors import DONE, FAILED, StudyError
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import foreign
 from hpcdp.store.root import open_latest
@@ -76,3 +76,24 @@ def certificate(options: argparse.Namespace) -> None:
     if options.folder.exists():
         raise StudyError(f"FOLDER: one that does not exist yet; given: {options.folder}")
     print(Certificate.create(options.folder).exports())
+
+
+def cluster_test(options: argparse.Namespace) -> int:
+    """Do a small task on each node of a few jobs, and say what is wrong; the exit code is 1 if anything is."""
+    from hpcdp.clusters import check_profile, silence_dask
+    from hpcdp.clusters.profile import Profile
+    from hpcdp.clusters.trial import try_cluster
+
+    profile = Profile.from_toml(options.profile)
+    check_profile(profile)
+    if not options.debug:
+        silence_dask()
+    nodes = options.nodes or max(1, profile.size.least)
+    if nodes > profile.size.most:
+        raise StudyError(f"--nodes: at most {profile.size.most}, the jobs of {options.profile}; given: {nodes}")
+    wrong = try_cluster(profile, nodes, options.wait, say)
+    for line in wrong:
+        print(f"wrong: {line}")
+    if not wrong:
+        print(f"{options.profile} works: every process of {nodes} job{'s' if nodes > 1 else ''} did its task")
+    return FAILED if wrong else DONE

@@ -22,7 +22,9 @@ _PATIENCE = 120.0  # seconds; processes of this machine start within a few
 
 
 class Fleet(Protocol):
-    """Workers that come and go, such as those in jobs of a batch system."""
+    """Workers that come and go, such as those in jobs of a batch system. tries: failures in a row after which it gives up."""
+
+    tries: int
 
     def want(self, tasks: int, seconds: float) -> None:
         """So many tasks are left, which take so long in all."""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds between tries to start units that fail
 _POLITE = 10.0  # seconds in which dismissed workers may leave by themselves
-_TRIES = 6  # failures in a row, with no unit left, after which the fleet gives up
 _MEMORY = 0.95  # of a job's memory that its tasks may take: beyond, a batch system kills all of the job
 _REFUSED, _RELEASED = "REFUSED", "RELEASED"
 
@@ -74,8 +73,11 @@ class Units(Protocol):
 class Fleet:
     """Starts, watches, replaces and ends units, in a thread.
 
-    size: how many units to have for so many tasks that take so many seconds in all.
+    size: how many units to have for so many tasks that take so many seconds in all. tries: failures in a row, with no unit
+    left, after which it gives up.
     """
+
+    tries = 6
 
     def __init__(
         self,
@@ -112,7 +114,7 @@ class Fleet:
 
     def trouble(self) -> str | None:
         """Why there can be no workers, once as many tries as are sensible have failed."""
-        if self._active or self._failures < _TRIES:
+        if self._active or self._failures < self.tries:
             return None
         return f"{self._failures} tries to start {self._units.word}s failed; the last: {self._last_failure}"
 
