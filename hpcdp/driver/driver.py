@@ -27,7 +27,7 @@ from hpcdp.engine.index import Index, read_index
 from hpcdp.engine.method import method_of, schedule
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.outcomes import no_memory, unusable
-from hpcdp.engine.progress import Progress, progress_of
+from hpcdp.engine.progress import Progress, shown
 from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded, set_record_aside
 from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.tasks import draws_vary
@@ -100,9 +100,9 @@ def run(
     """
     options = Options(cluster, workers, client, allow_changed_code, trust_code)
     parsed, root = read_study(study, store)
-    progress = progress_of(progress)
-    problem, trial = resolve(parsed, progress.note, parse_place(cluster).library_threads)
-    return run_problem(problem, trial, root, options, progress)
+    with shown(progress) as told:
+        problem, trial = resolve(parsed, told.note, parse_place(cluster).library_threads)
+        return run_problem(problem, trial, root, options, told)
 
 
 @asking(by_command=False)
@@ -121,9 +121,10 @@ def resume(
     trust_code: whether to run the code that the study names where the store is another user's; StudyError else.
     """
     options = Options(cluster, workers, client, allow_changed_code, trust_code)
-    progress, threads, root = progress_of(progress), parse_place(cluster).library_threads, path_of("store", store)
-    problem, trial = resolve_latest(root, allow_changed_code, trust_code, progress.note, threads)
-    return run_problem(problem, trial, root, options, progress)
+    threads, root = parse_place(cluster).library_threads, path_of("store", store)
+    with shown(progress) as told:
+        problem, trial = resolve_latest(root, allow_changed_code, trust_code, told.note, threads)
+        return run_problem(problem, trial, root, options, told)
 
 
 def resolve_latest(

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from hpcdp._base.asked import wrong
 from hpcdp._base.terminal import drawn, plain
 
-_LINE_SECONDS = 10.0
+_LINE_SECONDS, _SCRIPT_SECONDS = 10.0, 60.0  # from one line to the next: of a command, and of a call in a script
 _NOTEBOOK_SECONDS = 0.1
 _ALIKE = 1.5  # times that are told as one
 
@@ -43,9 +43,10 @@ class Silent:
 
 
 class Lines:
-    """A line when a phase begins and ends, and every ten seconds between."""
+    """A line now and then. seconds: from one to the next. says_end: whether a line ends each phase, short ones too."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = _LINE_SECONDS, says_end: bool = True) -> None:
+        self._seconds, self._says_end = seconds, says_end
         self._label, self._total, self._done = "", 0.0, 0.0
         self._first = 0.0, 0.0
         self._start = self._last = time.monotonic()
@@ -62,7 +63,8 @@ class Lines:
     def advance(self, units: float) -> None:
         """Print a line if the last one is old or the phase is done."""
         now = self._move(units)
-        if now - self._last < _LINE_SECONDS and self._done < self._total * (1 - 1e-9):
+        ends = self._done >= self._total * (1 - 1e-9)
+        if now - self._last < self._seconds and not (ends and (self._says_end or self._last > self._start)):
             return
         self._last = now
         self.note(self._line(now))
@@ -119,18 +121,6 @@ class Notebook(Lines):
             self._shown.update(line, raw=True)
 
 
-def progress_of(given: Progress | None) -> Progress:
-    """What a call shows: by default nothing, and in a notebook a line for every phase; StudyError for what cannot be told."""
-    if given is not None:
-        if not all(callable(getattr(given, name, None)) for name in ("note", "begin", "advance")):
-            raise wrong(
-                "progress", given, "an object with the methods note(text), begin(label, units) and advance(units)"
-            )
-        return given
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return Notebook() if getattr(shell, "kernel", None) is not None else Silent()
-
-
 class Bar:
     """A live bar on a terminal."""
 
@@ -179,10 +169,13 @@ class Bar:
 
 
 @contextmanager
-def on_stderr() -> Iterator[Progress]:
-    """A bar if stderr is a terminal, else lines."""
+def on_stderr(seconds: float = _LINE_SECONDS, says_end: bool = True) -> Iterator[Progress]:
+    """A bar if stderr is a terminal, else lines, as `Lines` has them; nothing where there is no stderr."""
+    if sys.stderr is None or sys.stderr.closed:
+        yield Silent()
+        return
     if not sys.stderr.isatty():
-        yield Lines()
+        yield Lines(seconds, says_end)
         return
     bar = Bar()
     bar.start()
@@ -190,3 +183,24 @@ def on_stderr() -> Iterator[Progress]:
         yield bar
     finally:
         bar.stop()
+
+
+@contextmanager
+def shown(given: Progress | None) -> Iterator[Progress]:
+    """What a call in Python shows: what is given, else a line below a notebook's cell, a bar on a terminal, or a line a minute.
+
+    Raises StudyError for what is given and cannot be told.
+    """
+    if given is not None:
+        if not all(callable(getattr(given, name, None)) for name in ("note", "begin", "advance")):
+            raise wrong(
+                "progress", given, "an object with the methods note(text), begin(label, units) and advance(units)"
+            )
+        yield given
+        return
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if getattr(shell, "kernel", None) is not None:
+        yield Notebook()
+        return
+    with on_stderr(_SCRIPT_SECONDS, says_end=False) as progress:
+        yield progress

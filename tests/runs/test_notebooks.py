@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from pages import STUDIES, Page, make_store
 import hpcdp
 from hpcdp import Spectrum, load_result
 from hpcdp.analytic import GaussianShift
-from hpcdp.engine.progress import Notebook, Silent, progress_of
+from hpcdp.engine.progress import Bar, Lines, Notebook, shown
 
 Stores = Callable[[str], Path]
 
@@ -118,8 +119,27 @@ def test_data_frames_hold_what_csv_and_json_say(stores: Stores) -> None:
     assert Spectrum.of(result).to_dataframe()["lower"].tolist() == result["spectrum_lower"].tolist()
 
 
-def test_progress_is_shown_in_notebooks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(progress_of(None), Silent)
-    for shell, kind in ((None, Silent), (SimpleNamespace(), Silent), (SimpleNamespace(kernel=object()), Notebook)):
+def test_a_call_shows_what_suits_its_place(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line below a notebook's cell; a bar on a terminal; else a line a minute, and none of what is short."""
+    for shell, kind in ((None, Lines), (SimpleNamespace(), Lines), (SimpleNamespace(kernel=object()), Notebook)):
         monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda shell=shell: shell))
-        assert isinstance(progress_of(None), kind)
+        with shown(None) as progress:
+            assert isinstance(progress, kind)
+    monkeypatch.delitem(sys.modules, "IPython")
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    with shown(None) as progress:
+        for length in (50, 150):
+            progress.begin("run", length)
+            for _ in range(length):
+                now += 1.0
+                progress.advance(1.0)
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(",")[0] for line in said] == ["run: 40 %", "run: 80 %", "run: 100 %"]
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with shown(None) as progress:
+        assert isinstance(progress, Bar)
+    monkeypatch.setattr(sys, "stderr", None)
+    with shown(None) as progress:
+        progress.note("nobody reads this")
+    assert capsys.readouterr().out == ""
