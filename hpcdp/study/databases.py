@@ -307,9 +307,8 @@ def _read_csv(path: Path, where: str) -> NDArray[Any]:
         cells = [_number(cell) for cell in line]
         if None in cells:  # neither the text nor what may be no header: rows are private, and messages end in logs
             column = cells.index(None)
-            raise StudyError(
-                f"{where}: column {column} (from 0) is not numeric in row {number}; accepted: numbers only"
-            )
+            problem, accepted = _no_number(line[column])
+            raise StudyError(f"{where}: column {column} (from 0) {problem} in row {number}; accepted: {accepted}")
         rows.append([cell for cell in cells if cell is not None])
     if not rows:
         raise StudyError(f"{where}: an empty database (a header and no rows); accepted: at least one row")
@@ -320,6 +319,18 @@ def _read_csv(path: Path, where: str) -> NDArray[Any]:
     if not is_whole:
         _refuse_rounded(rows, array, where)
     return array
+
+
+def _no_number(text: str) -> tuple[str, str]:
+    """Why a cell is no number, and what is accepted."""
+    if not text.strip():
+        return "is empty", "a number in every cell; fill in what is missing, or leave out its row"
+    if ";" in text:
+        return "has semicolons", "commas between cells, and points in numbers"
+    accepted = (
+        "finite numbers; give text to hpcdp in Python, as a DataFrame of pandas.read_csv, where each text is a category"
+    )
+    return "is not numeric", accepted
 
 
 def _number(text: str) -> int | float | None:
