@@ -6,13 +6,17 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hpcdp._base.asked import wrong
 from hpcdp._base.terminal import drawn, plain
 
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
 _LINE_SECONDS, _SCRIPT_SECONDS = 10.0, 60.0  # from one line to the next: of a command, and of a call in a script
 _NOTEBOOK_SECONDS = 0.1
+_SHORT = 0.05  # seconds of a phase of which nothing is said
 _ALIKE = 1.5  # times that are told as one
 
 
@@ -64,7 +68,8 @@ class Lines:
         """Print a line if the last one is old or the phase is done."""
         now = self._move(units)
         ends = self._done >= self._total * (1 - 1e-9)
-        if now - self._last < self._seconds and not (ends and (self._says_end or self._last > self._start)):
+        says_end = (self._says_end and now - self._start >= _SHORT) or self._last > self._start
+        if now - self._last < self._seconds and not (ends and says_end):
             return
         self._last = now
         self.note(self._line(now))
@@ -145,19 +150,25 @@ class Bar:
             TimeRemainingColumn(),
             console=self.console,
         )
-        self._task: object = None
+        self._tasks: dict[str, TaskID] = {}
+        self._task: TaskID | None = None
 
     def note(self, text: str) -> None:
         """Print above the bar."""
         self.console.print(plain(text), markup=False, highlight=False)
 
     def begin(self, label: str, units: float) -> None:
-        """A new bar."""
-        self._task = self._progress.add_task(label, total=units)
+        """A new bar; of a phase that begins again, the one that it has."""
+        if label in self._tasks:
+            self._progress.reset(self._tasks[label], total=units)
+        else:
+            self._tasks[label] = self._progress.add_task(label, total=units)
+        self._task = self._tasks[label]
 
     def advance(self, units: float) -> None:
         """Move the bar."""
-        self._progress.advance(self._task, units)  # type: ignore[arg-type]
+        assert self._task is not None
+        self._progress.advance(self._task, units)
 
     def start(self) -> None:
         """Show it."""

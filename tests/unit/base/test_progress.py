@@ -74,3 +74,17 @@ def test_a_run_that_goes_far_beyond_its_plan_says_so_once(how: str, later: float
     assert len(notes) == (later > 9.0 or how == "done")
     said = {"planned": "is planned by now", "done": "is done"}[how]
     assert all(re.fullmatch(rf"beyond the plan: \d+ (s|min) of work {said}; at the start: 3 s", note) for note in notes)
+
+
+def test_a_phase_that_begins_again_has_one_bar_and_a_short_one_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = progress.Lines()
+    for label in ("certify", "certify"):
+        lines.begin(label, 1.0)
+        lines.advance(1.0)
+    assert capsys.readouterr().err == ""
+    bar = progress.Bar()
+    for label in ("run", "certify", "certify"):
+        bar.begin(label, 2.0)
+        bar.advance(1.0)
+    shown = [(task.description, task.completed, task.total) for task in bar._progress.tasks]
+    assert shown == [("run", 1.0, 2.0), ("certify", 1.0, 2.0)]
