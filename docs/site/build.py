@@ -20,11 +20,11 @@ from study_keys import study_keys_page
 
 ROOT = Path(__file__).resolve().parents[2]
 GALLERY = {
-    "eureka": "Eureka (S&P 2024)",
-    "fdp": "f-DP (USENIX Security 2025)",
-    "local": "The local approach (S&P 2022)",
-    "histogram": "Histograms (ICTCS 2023)",
-    "at_risk": "Privacy at risk (PoPETs 2021)",
+    "papers/eureka": "Eureka (S&P 2024)",
+    "papers/fdp": "f-DP (USENIX Security 2025)",
+    "papers/local": "The local approach (S&P 2022)",
+    "papers/histogram": "Histograms (ICTCS 2023)",
+    "papers/at_risk": "Privacy at risk (PoPETs 2021)",
     "dpsgd_digits": "DP-SGD on digits",
 }
 """Folders of workflows with pages, and what they are called in the menu."""

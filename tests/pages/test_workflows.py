@@ -23,7 +23,7 @@ from hpcdp.study.claims import parse_claim
 from hpcdp.study.resolving import resolve
 
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
-sys.path.insert(0, str(WORKFLOWS))
+sys.path[:0] = [str(WORKFLOWS), str(WORKFLOWS / "papers")]
 
 from at_risk.figures.catalogue import PAPER as AT_RISK  # noqa: E402
 from diabetes import s2  # noqa: E402

@@ -25,7 +25,7 @@ LEVELS = [0.0, 0.25, 0.5]
 LAPLACE = ("laplace", {"epsilon": 1.0}, [([0.0], [1.0])])
 
 
-# R3 (workflows/eureka): the published formulas, corrected, evaluated a second time in decimal numbers of 28 digits
+# R3 (workflows/papers/eureka): the published formulas, corrected, evaluated a second time in decimal numbers of 28 digits
 assert getcontext().prec >= 28
 
 

@@ -1,0 +1,17 @@
+"""Run, check and draw figures of the paper on privacy at risk: python workflows/papers/at_risk/make.py fig1 fig7
+
+Exit code 1: a pass rule fails. 2: a wrong command or study.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # of what the workflows share
+
+from at_risk.figures.catalogue import PAPER
+from paper_figures.command import main
+
+if __name__ == "__main__":  # worker processes import this file
+    sys.exit(main(PAPER, sys.argv[1:]))
