@@ -19,15 +19,6 @@ from pathlib import Path
 from study_keys import study_keys_page
 
 ROOT = Path(__file__).resolve().parents[2]
-GALLERY = {
-    "papers/eureka": "Eureka (S&P 2024)",
-    "papers/fdp": "f-DP (USENIX Security 2025)",
-    "papers/local": "The local approach (S&P 2022)",
-    "papers/histogram": "Histograms (ICTCS 2023)",
-    "papers/at_risk": "Privacy at risk (PoPETs 2021)",
-    "dpsgd_digits": "DP-SGD on digits",
-}
-"""Folders of workflows with pages, and what they are called in the menu."""
 SECTIONS = {
     "Start": ["docs/check-function", "docs/tutorial", "docs/which", "docs/errors", "docs/glossary"],
     "How to": [
@@ -86,7 +77,7 @@ def page_names() -> dict[str, str]:
     found |= {f"docs/{page.name}": f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))}
     for page in sorted((ROOT / "workflows").rglob("README.md")):
         place = page.parent.relative_to(ROOT).as_posix()
-        found[f"{place}/README.md"] = f"{place}/{'-'.join(place.split('/')[1:])}.md"
+        found[f"{place}/README.md"] = f"{place}/{place.rpartition('/')[2]}.md"
     return found
 
 
@@ -111,7 +102,7 @@ def stage(source: Path) -> None:
         target = source / name
         target.parent.mkdir(parents=True, exist_ok=True)
         text = relink((ROOT / page).read_text(encoding="utf-8"), page, names | _SOURCES)
-        target.write_text(_with_study(text, ROOT / page) if page.startswith("workflows/") else text, encoding="utf-8")
+        target.write_text(text, encoding="utf-8")
     for folder in ("workflows", "slurm", "containers", "docs/images"):
         for pattern in _FILES:
             for file in (ROOT / folder).rglob(pattern):
@@ -127,15 +118,6 @@ def stage(source: Path) -> None:
     shutil.copyfile(Path(__file__).with_name("conf.py"), source / "conf.py")
 
 
-def _with_study(text: str, page: Path) -> str:
-    """A figure's page with the studies that are beside it."""
-    studies = sorted(page.parent.glob("study*.toml"))
-    if not studies:
-        return text
-    blocks = [f"`{study.name}`:\n\n```toml\n{study.read_text(encoding='utf-8').rstrip()}\n```\n" for study in studies]
-    return f"{text.rstrip()}\n\n## Its studies\n\n" + "\n".join(blocks)
-
-
 def _home(readme: str) -> str:
     """The README without its list of pages, which the menu has, and the menu."""
     before, _, after = readme.partition("## Documentation\n")
@@ -147,33 +129,23 @@ def _home(readme: str) -> str:
 
 
 def gallery_page(names: dict[str, str]) -> str:
-    """Every figure of the workflows: its picture, what it shows, its page with study and command."""
-    lines = ["# Gallery", "", "Each picture is of runs of hpcdp; its page has studies, command and what came out.", ""]
-    listed = []
-    for folder, title in GALLERY.items():
-        overview = names[f"workflows/{folder}/README.md"]
-        lines += [f"## {title}", "", f"[All of it](../{overview})", ""]
-        listed.append(f"{title} </{overview.removesuffix('.md')}>")
-        for page, name in sorted(names.items(), key=lambda both: _natural(both[0])):
-            place = page.removesuffix("/README.md")
-            if place.startswith(f"workflows/{folder}/"):
-                heading, picture = _first_lines(ROOT / page)
-                listed.append(f"/{name.removesuffix('.md')}")
-                if picture:
-                    lines += [f"[![{heading}](../{place}/{picture})](../{name})", "", f"[{heading}](../{name})", ""]
+    """Every picture of the workflows, with a link to its chapter; and the pages of workflows, for the menu."""
+    lines = ["# Gallery", "", "Each picture is of runs of hpcdp; its page has study, command and what came out.", ""]
+    pages = [page for page in names if page.startswith("workflows/")]
+    for page in pages:
+        title, _, text = (ROOT / page).read_text(encoding="utf-8").removeprefix("# ").partition("\n")
+        place = posixpath.dirname(page)
+        chapters = [chapter.partition("\n") for chapter in text.split("\n## ")[1:]]
+        pictures = [
+            (head, found[1]) for head, _, rest in chapters if (found := re.search(r"!\[[^\]]*\]\(([^)]+)\)", rest))
+        ]
+        if pictures:
+            lines += [f"## {title}", ""]
+        for head, picture in pictures:
+            chapter = f"../{names[page]}#{head.lower().replace(' ', '-')}"
+            lines += [f"[![{title}, {head}](../{place}/{picture})]({chapter})", "", f"[{head}]({chapter})", ""]
+    listed = [f"/{names[page].removesuffix('.md')}" for page in pages]
     return "\n".join([*lines, "```{toctree}", ":hidden:", "", *listed, "```", ""])
-
-
-def _natural(text: str) -> list[str | int]:
-    """Orders fig4a before fig10."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text)]
-
-
-def _first_lines(page: Path) -> tuple[str, str | None]:
-    """The heading of a page and its first picture."""
-    text = page.read_text(encoding="utf-8")
-    picture = re.search(r"!\[[^\]]*\]\(([^)]+)\)", text)
-    return text.partition("\n")[0].removeprefix("# "), picture[1] if picture else None
 
 
 def commands_page() -> str:

@@ -79,7 +79,7 @@ def test_blocks_do_what_the_page_says(page: str, read: Callable[[str], Path]) ->
 @pytest.mark.slow
 def test_the_script_prints_the_spectrum_of_its_store(tmp_path: Path) -> None:
     reader = Reader(tmp_path)
-    done = reader.call(sys.executable, str(ROOT / "workflows" / "local_script.py"), "script.zarr")
+    done = reader.call(sys.executable, str(ROOT / "workflows" / "examples" / "dask_client.py"), "script.zarr")
     assert done.returncode == 0, done.stderr
     head, *lines = done.stdout.splitlines()
     result = load_result(tmp_path / "script.zarr")

@@ -28,10 +28,10 @@ sys.path[:0] = [str(WORKFLOWS), str(WORKFLOWS / "papers")]
 from at_risk.figures.catalogue import PAPER as AT_RISK  # noqa: E402
 from diabetes import s2  # noqa: E402
 from eureka.figures.catalogue import PAPER as EUREKA  # noqa: E402
-from fdp.claims import UPDATES, curve_points  # noqa: E402
 from fdp.figures import direct as fdp_direct  # noqa: E402
 from fdp.figures.audits import Audits, rarely_detected  # noqa: E402
 from fdp.figures.catalogue import PAPER as FDP  # noqa: E402
+from fdp.figures.claims import UPDATES, curve_points  # noqa: E402
 from fdp.figures.curves import Curves  # noqa: E402
 from histogram.figures.catalogue import PAPER as HISTOGRAM  # noqa: E402
 from histogram.figures.intervals import ends_curve, given  # noqa: E402
@@ -39,11 +39,11 @@ from histogram.figures.intervals import run_seeds as histogram_seeds  # noqa: E4
 from local.figures import direct as local_direct  # noqa: E402
 from local.figures.bounds import Bounds  # noqa: E402
 from local.figures.catalogue import PAPER as LOCAL  # noqa: E402
-from paper_figures.command import main  # noqa: E402
+from paper_figures.command import main, read_paper  # noqa: E402
 from paper_figures.figure import Figure, Paper  # noqa: E402
 from paper_figures.methods import Once  # noqa: E402
-from paper_figures.pages import computed_block, computed_index, read_figure  # noqa: E402
-from paper_figures.parts import Found, read_study  # noqa: E402
+from paper_figures.pages import INDEX, computed_block, computed_index  # noqa: E402
+from paper_figures.parts import Found, Part  # noqa: E402
 from paper_figures.seeds import as_text  # noqa: E402
 
 PAPERS = {paper.name: paper for paper in (AT_RISK, EUREKA, FDP, HISTOGRAM, LOCAL)}
@@ -54,7 +54,7 @@ by_paper = pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS)
 @cache
 def kept(paper: str, name: str) -> list[Found]:
     """The kept parts of a figure, whose exact values are computed once."""
-    return read_figure(PAPERS[paper], PAPERS[paper].figures[name])
+    return PAPERS[paper].read_kept(PAPERS[paper].figures[name])
 
 
 def failed(figure: Figure, found: list[Found]) -> list[str]:
@@ -70,32 +70,48 @@ def doctored(found: list[Found], change: Callable[[dict[str, Any]], Any]) -> lis
     return [Found(one.part, one.study, result, one.fit) for one, result in zip(found, results, strict=True)]
 
 
+def parts_of(paper: Paper) -> list[tuple[Figure, Part]]:
+    """Every part of every figure."""
+    return [(figure, part) for figure in paper.figures.values() for part in figure.parts]
+
+
 @pytest.mark.slow
 @by_paper
 def test_every_study_plans(paper: Paper) -> None:
-    for path in sorted(paper.folder.glob("*/*.toml")):
-        kind, dash, key = path.stem.partition("-")
-        study = Study.from_toml(path)
-        assert study.name == f"{paper.name}-{path.parent.name}{dash}{key}{'-paper' if kind == 'paper' else ''}"
-        planned = plan(study, workers=2)
-        if paper is EUREKA:
-            assert planned.cells == 2 * planned.pairs * len(study.estimate.epsilons), path
-        if paper is FDP:
-            (pair,) = resolve(study)[0].pairs
-            assert exact(str(study.mechanism.call), study.mechanism.parameters, pair.d, pair.d_prime), path
+    for figure, part in parts_of(paper):
+        for large in (False, True):
+            study = paper.read_study(figure, part, large)
+            planned = plan(study, workers=2)
+            if paper is EUREKA:
+                assert planned.cells == 2 * planned.pairs * len(study.estimate.epsilons), study.name
+            if paper is FDP:
+                (pair,) = resolve(study)[0].pairs
+                call = str(study.mechanism.call)
+                assert exact(call, study.mechanism.parameters, pair.d, pair.d_prime), study.name
 
 
 @by_paper
-def test_catalogue_and_folders_agree(paper: Paper) -> None:
-    files = {path.relative_to(paper.folder) for path in paper.folder.glob("*/*.toml")}
-    small, large = (
-        {Path(name, part.file(kind, ".toml")) for name, figure in paper.figures.items() for part in figure.parts}
-        for kind in ("study", "paper")
-    )
-    assert {path for path in files if path.name.startswith("study")} == small
-    assert files - small == (large if paper is EUREKA else files & large)
-    folders = {path.parent.name for path in paper.folder.glob("*/README.md")}
-    assert folders == set(paper.figures)
+def test_catalogue_and_folder_agree(paper: Paper) -> None:
+    """Each figure has a picture, its results and a study of its own or another's, and nothing lies there beside."""
+    figures = paper.figures.values()
+    kept = {f"{figure.name}.png" for figure in figures} | {f"{figure.name}.json" for figure in figures if figure.parts}
+    studies = {f"{figure.study or figure.name}.toml" for figure in figures if figure.parts}
+    assert {path.name for path in paper.folder.iterdir() if path.suffix in (".png", ".json", ".toml")} == kept | studies
+    names = [paper.read_study(figure, part).name for figure, part in parts_of(paper)]
+    assert len(set(names)) == len(names)
+
+
+def test_a_study_file_is_a_study_and_parts_change_what_it_has() -> None:
+    for paper in PAPERS.values():
+        for path in paper.folder.glob("*.toml"):
+            assert Study.from_toml(path).name == f"{paper.name}-{path.stem}"
+        for figure, part in parts_of(paper):
+            body = paper.read_study(figure, part).to_dict()
+            for key, value in part.changes.items():
+                found = body
+                for name in key.split("."):
+                    found = found[name]
+                assert found == value or isinstance(value, dict), (figure.name, key)
 
 
 def test_settings_of_papers_differ_in_size_only() -> None:
@@ -104,7 +120,7 @@ def test_settings_of_papers_differ_in_size_only() -> None:
     for paper in (EUREKA, FDP):
         for figure in paper.figures.values():
             for part in figure.parts:
-                small, large = (read_study(paper.place(figure), part, whole) for whole in (False, True))
+                small, large = (paper.read_study(figure, part, whole) for whole in (False, True))
                 assert (large.mechanism, large.pairs) == (small.mechanism, small.pairs)
                 assert (large.study.seed, large.study.claim) == (small.study.seed, small.study.claim)
                 assert large.estimate.loss == small.estimate.loss
@@ -118,7 +134,7 @@ def test_settings_of_papers_differ_in_size_only() -> None:
                     assert small.study.claim is not None if is_audit else len(small.estimate.etas) == 1000
     for figure in LOCAL.figures.values():
         for part in figure.parts:
-            study = read_study(LOCAL.place(figure), part)
+            study = LOCAL.read_study(figure, part)
             assert study.pure is not None
             assert study.pure.floor_of(study.estimate.train) == (1e-4 if figure.name in FINER else 1e-3)
             if figure.name == "fig6":
@@ -128,23 +144,43 @@ def test_settings_of_papers_differ_in_size_only() -> None:
 @pytest.mark.slow
 @by_paper
 def test_pages_say_what_kept_results_say(paper: Paper) -> None:
+    page = (paper.folder / "README.md").read_text(encoding="utf-8")
     for name, figure in paper.figures.items():
-        found, folder = kept(paper.name, name), paper.place(figure)
+        found = kept(paper.name, name)
         assert failed(figure, found) == []
         for one in found:
-            assert one.result["name"] == read_study(folder, one.part).name
+            assert one.result["name"] == one.study.name
             if isinstance(figure.method, Once):
                 assert one.result["complete"]
                 assert one.result["confidence"] == one.study.estimate.confidence
                 assert one.epsilon.tolist() == list(one.study.estimate.epsilons)
                 assert {tuple(c["test"]) for c in one.result["cells"]} == {(one.test, one.test)}
-        page = (folder / "README.md").read_text(encoding="utf-8")
         assert computed_block(paper, figure, found) in page
-        assert "](plot.png)" in page
-        check_links(folder, page)
-    index = (paper.folder / "README.md").read_text(encoding="utf-8")
-    assert computed_index(paper, {name: kept(paper.name, name) for name in paper.figures}) in index
-    check_links(paper.folder, index)
+        assert f"\n## {figure.heading}\n" in page
+        assert f"]({name}.png)" in page
+    check_links(paper.folder, page)
+
+
+def test_the_index_lists_every_figure_and_every_example() -> None:
+    index = INDEX.read_text(encoding="utf-8")
+    assert computed_index([read_paper(name) for name in ("eureka", "fdp", "local", "histogram", "at_risk")]) in index
+    check_links(INDEX.parent, index)
+    assert set(re.findall(r"\]\((examples/\S+)\)", index)) == {
+        str(path.relative_to(INDEX.parent)) for path in (INDEX.parent / "examples").iterdir() if path.is_file()
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["function", "table", "distributional", "claim"])
+def test_examples_run(name: str, tmp_path: Path) -> None:
+    """With fewer outputs."""
+    path = INDEX.parent / "examples" / f"{name}.toml"
+    body = Study.from_toml(path).to_dict()
+    body["estimate"] |= {"train": 5000, "test": 5000}
+    result = hpcdp.run(Study.from_dict(body, path.parent), tmp_path / "s.zarr", workers=0)
+    assert result.spectrum()[0]["lower"] > 0.05
+    claim = result.study["study"].get("claim")
+    assert claim is None or hpcdp.verify(result, claim).violated == (name == "claim")
 
 
 def check_links(folder: Path, page: str) -> None:
@@ -253,12 +289,12 @@ def test_the_patients_are_those_of_scikit_learn() -> None:
 
 @pytest.mark.parametrize("figure", UPDATES)
 def test_claim_files_hold_the_exact_curve(figure: str) -> None:
-    curve, folder = toy_dpsgd_pair(updates=UPDATES[figure]), FDP.folder / figure
-    with (folder / "claim.csv").open(encoding="utf-8") as file:
+    curve, name = toy_dpsgd_pair(updates=UPDATES[figure]), f"dpsgd-{UPDATES[figure]}.csv"
+    with (FDP.folder / name).open(encoding="utf-8") as file:
         points = np.array(list(csv.reader(file))[1:], float)
     np.testing.assert_allclose(points, curve_points(curve), atol=1e-12)  # twelve digits are written
     sizes = np.linspace(0.0, 1.0, 5001)
-    too_low = curve.tradeoff(sizes) - parse_claim("file(claim.csv)", folder).tradeoff(sizes)
+    too_low = curve.tradeoff(sizes) - parse_claim(f"file({name})", FDP.folder).tradeoff(sizes)
     assert too_low.min() >= -1e-12  # a true claim stays true
     assert too_low.max() < 2e-4
 
@@ -267,7 +303,7 @@ def test_histograms_assume_what_is_so() -> None:
     """C and D are at least the steepest slopes of the exact densities."""
     for figure in HISTOGRAM.figures.values():
         for part in figure.parts:
-            study = read_study(HISTOGRAM.place(figure), part)
+            study = HISTOGRAM.read_study(figure, part)
             scale = study.mechanism.parameters["scale"]
             if study.mechanism.parameters.get("noise") == "gaussian":
                 mass = 0.5 * math.erf(1.0 / (scale * math.sqrt(2.0)))
@@ -288,12 +324,13 @@ def test_levels_are_the_exact_ones(level: str, truth: float) -> None:
 
 def smaller(paper: Paper, name: str, key: str, **estimate: Any) -> Study:
     """A study of a figure with other settings of its estimate."""
-    folder = paper.folder / name
-    body = Study.from_toml(folder / (f"study-{key}.toml" if key else "study.toml")).to_dict()
+    figure = paper.figures[name]
+    (part,) = (part for part in figure.parts if part.key == key)
+    body = paper.read_study(figure, part).to_dict()
     body["estimate"] |= estimate
     if body["pairs"].get("domain"):
         body["pairs"]["domain"]["points"] = 5
-    return Study.from_dict(body, folder)
+    return Study.from_dict(body, paper.folder)
 
 
 FEW = {"train": 500, "test": 700, "chunk": 300, "etas": [0.1, 0.5, 0.9, 1.5, 4.0]}
@@ -340,40 +377,42 @@ def test_audits_find_false_claims_and_no_true_ones() -> None:
     assert fdp_direct.count_violations(*as_text(true), [1, 2, 3], [0.05]) == [[0, 0, 0]]
 
 
-def made(paper: Paper, folder: Path, file: str) -> tuple[Any, Any]:
-    """A kept result, and the one that was written below a folder."""
-    return tuple(json.loads((place / file).read_text()) for place in (paper.folder, folder))
+def made(paper: Paper, folder: Path, figure: str, key: str) -> tuple[Any, Any]:
+    """A kept result of a part, and the one that was written into a folder."""
+    return tuple(
+        json.loads((place / f"{figure}.json").read_text())["parts"][key]["result"] for place in (paper.folder, folder)
+    )
 
 
 def test_make_judges_and_draws_what_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And says when a rule fails."""
-    assert main(EUREKA, ["fig5a", "--kept", "--out", str(tmp_path)]) == 0
-    assert "R4 pass" in capsys.readouterr().out
-    assert (tmp_path / "fig5a" / "plot.png").is_file()
-    one, other = made(EUREKA, tmp_path, "fig5a/result.json")
+    assert main(["eureka", "fig5a", "--kept", "--out", str(tmp_path)]) == 0
+    assert "fig5a pass" in capsys.readouterr().out
+    assert (tmp_path / "fig5a.png").is_file()
+    one, other = made(EUREKA, tmp_path, "fig5a", "")
     assert one == other
     found = doctored(kept("eureka", "fig4a"), raised("lower", 0.01))
-    monkeypatch.setattr("paper_figures.command.read_figure", lambda *_: found)
-    assert main(EUREKA, ["fig4a", "--kept", "--out", str(tmp_path)]) == 1
-    assert "R1 FAIL: no certified bound" in capsys.readouterr().out
+    monkeypatch.setattr(Paper, "read_kept", lambda *_: found)
+    assert main(["eureka", "fig4a", "--kept", "--out", str(tmp_path)]) == 1
+    assert "fig4a FAIL: no certified bound" in capsys.readouterr().out
 
 
 def test_make_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, word in ((["fig99"], "fig99"), (["fig4a", "--paper", "--update"], "--paper")):
         with pytest.raises(SystemExit) as caught:
-            main(EUREKA, arguments)
+            main(["eureka", *arguments])
         assert caught.value.code == 2
         assert word in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_make_runs_and_gives_the_kept_counts(scheduler: str, tmp_path: Path) -> None:
-    assert main(EUREKA, ["fig5a", "--cluster", scheduler, "--store", str(tmp_path), "--out", str(tmp_path)]) == 0
-    one, other = ([cell["exceed"] for cell in r["cells"]] for r in made(EUREKA, tmp_path, "fig5a/result.json"))
+    assert main(["eureka", "fig5a", "--cluster", scheduler, "--store", str(tmp_path), "--out", str(tmp_path)]) == 0
+    one, other = ([cell["exceed"] for cell in r["cells"]] for r in made(EUREKA, tmp_path, "fig5a", ""))
     assert one == other
-    assert (tmp_path / "fig5a" / "run.json").exists()
+    assert json.loads((tmp_path / "fig5a.json").read_text())["seconds"] is not None
 
 
 @pytest.mark.slow
@@ -382,8 +421,8 @@ def test_make_runs_and_gives_the_kept_curve(scheduler: str, tmp_path: Path, monk
     monkeypatch.setattr(
         Curves, "run", lambda self, *arguments: original(Curves(self.small[:2], self.paper), *arguments)
     )
-    assert main(FDP, ["fig9", "--cluster", scheduler, "--store", str(tmp_path), "--out", str(tmp_path)]) == 0
-    one, other = made(FDP, tmp_path, "fig9/result-laplace.json")
+    assert main(["fdp", "fig9", "--cluster", scheduler, "--store", str(tmp_path), "--out", str(tmp_path)]) == 0
+    one, other = made(FDP, tmp_path, "fig9", "laplace")
     assert len(other["runs"]) == 2
     for run_kept, run_now in zip(one["runs"], other["runs"], strict=False):
         assert run_now["train"] == run_kept["train"]
@@ -395,10 +434,10 @@ def test_make_runs_and_gives_the_kept_curve(scheduler: str, tmp_path: Path, monk
 def test_make_runs_and_gives_the_kept_bounds(scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original = Bounds.run
     monkeypatch.setattr(Bounds, "run", lambda _, *arguments: original(Bounds(3), *arguments))
-    arguments = ["equal", "fig3", "--cluster", scheduler, "--store", str(tmp_path), "--out", str(tmp_path)]
-    assert main(LOCAL, arguments) in (0, 1)  # of three seeds a share is no share
-    one, other = made(LOCAL, tmp_path, "equal/result.json")
+    arguments = ["local", "equal", "fig3", "--cluster", scheduler, "--store", str(tmp_path), "--out", str(tmp_path)]
+    assert main(arguments) in (0, 1)  # of three seeds a share is no share
+    one, other = made(LOCAL, tmp_path, "equal", "")
     for bound in ("certified", "lower", "literal", "estimate"):
         assert other[bound] == pytest.approx(one[bound][:3], abs=2e-6)  # kept with six digits
-    one, other = made(LOCAL, tmp_path, "fig3/result.json")
+    one, other = made(LOCAL, tmp_path, "fig3", "")
     assert other["estimate"] == pytest.approx(one["estimate"], rel=1e-5)  # kept with six digits

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from paper_figures.parts import Found, Part
+
 from hpcdp.driver.driver import run
 from hpcdp.driver.repeats import repeat
 from hpcdp.errors import StudyError
 from hpcdp.results.ranking import rank
 from hpcdp.store.root import is_store
 from hpcdp.study.claims import parse_claim
-from paper_figures.parts import Found, Part
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,9 +23,11 @@ Floats = NDArray[np.float64]
 class Part:
     """One study of a figure.
 
-    key: study-KEY.toml, or study.toml where it is empty. label: in the legend. Of spectra: regret, how far the classifier
-    may be below the best one, as (up to which ε, allowance in δ), ascending; exposed, whether the certified bound must be
-    above 0 at the nominal ε (True: faulty) or must not (False: correct), None: not asked; nominal, that ε.
+    key: its name in the result file, in the names of its study and store; empty where the figure has one part. label: in
+    the legend. changes: what it changes in the figure's study file, by dotted key ("mechanism.parameters"). Of spectra:
+    regret, how far the classifier may be below the best one, as (up to which ε, allowance in δ), ascending; exposed,
+    whether the certified bound must be above 0 at the nominal ε (True: faulty) or must not (False: correct), None: not
+    asked; nominal, that ε.
     """
 
     key: str
@@ -35,10 +35,7 @@ class Part:
     regret: tuple[tuple[float, float], ...] = ()
     exposed: bool | None = None
     nominal: float = 1.0
-
-    def file(self, kind: str, ending: str) -> str:
-        """Its file of this kind: study, paper, result, fit."""
-        return f"{kind}-{self.key}{ending}" if self.key else f"{kind}{ending}"
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
     def allowance(self, epsilon: Floats) -> Floats:
         """The allowance for regret at each ε."""
@@ -76,14 +73,14 @@ class Found:
 
     @cached_property
     def resolved(self) -> NDArray[np.bool_]:
-        """Which δ̂ of the spectrum tell something; of results that do not say so, those above 0."""
+        """Which δ̂ of the spectrum are statistically distinguishable from 0; of results that do not say so, those above 0."""
         return np.array([row.get("resolved", row["delta"] > 0.0) for row in self.result["spectrum"]], np.bool_)
 
     @cached_property
     def limits(self) -> Floats:
-        """What the learned sets leave where δ̂ is not resolved; of results that do not say so, `upper`."""
+        """What the learned sets leave where δ̂ is not distinguishable from 0; of results that do not say so, `upper`."""
         found = [row.get("limit", row["upper"]) for row in self.result["spectrum"]]
-        return np.array(found, np.float64)  # None, where δ̂ is resolved, is a NaN
+        return np.array(found, np.float64)  # None, where δ̂ is distinguishable from 0, is a NaN
 
     @cached_property
     def curves(self) -> list[Curve]:
@@ -96,7 +93,7 @@ class Found:
 
     @cached_property
     def cells(self) -> list[dict[str, Any]]:
-        """Every cell with its exact δ and the standard error of the Bayes classifier."""
+        """Every entry with its exact δ and the standard error of the Bayes classifier."""
         found = []
         for cell in self.result["cells"]:
             truth = float(self.curves[cell["pair"]].delta(cell["epsilon"], cell["direction"]))
@@ -138,20 +135,3 @@ def _coins(first: Any, second: Any) -> Curve:
     if (first.value, second.value) != (1, 0):
         raise ValueError(f"values: {first.value}, {second.value} was given; accepted: 1, 0")
     return noiseless_count(first.distribution.rows, 0.5)
-
-
-def read_study(folder: Path, part: Part, paper: bool = False) -> Study:
-    """The study of a part in a figure's folder; at the paper's sizes, where it has a file for these."""
-    large = folder / part.file("paper", ".toml")
-    return Study.from_toml(large if paper and large.exists() else folder / part.file("study", ".toml"))
-
-
-def read_kept(folder: Path, part: Part) -> Found:
-    """A part with the result that is kept beside its study."""
-    fit = folder / part.file("fit", ".json")
-    return Found(
-        part,
-        read_study(folder, part),
-        json.loads((folder / part.file("result", ".json")).read_text(encoding="utf-8")),
-        json.loads(fit.read_text(encoding="utf-8")) if fit.exists() else None,
-    )

@@ -1,4 +1,4 @@
-"""What the pictures share: colours, panels, and small files."""
+"""What pictures share, which is colours, panels and small files, and what tables share."""
 
 from __future__ import annotations
 
@@ -31,3 +31,15 @@ def save(figure: Any, path: Path) -> None:
     buffer = BytesIO()
     figure.savefig(buffer, dpi=_DPI, format="png")
     Image.open(buffer).convert("RGB").quantize(_PALETTE).save(path, optimize=True)
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table; the first column is text, the others are numbers."""
+    rule = ["---", *("---:" for _ in head[1:])]
+    return [f"| {' | '.join(row)} |" for row in (head, rule, *rows)]
+
+
+def signed(score: float) -> str:
+    """A score with its sign and two digits; rounding decides no sign."""
+    text = f"{score:+.2f}"
+    return "0.00" if text in ("+0.00", "-0.00") else text

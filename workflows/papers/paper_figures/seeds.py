@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from paper_figures.methods import Place
 
 from hpcdp.store.stages import Stage
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 from hpcdp.study.resolving import resolve
 from hpcdp.study.sampler import Sampler
-from paper_figures.methods import Place
 
 _PER_TASK = 25
 
@@ -42,7 +42,7 @@ def with_seed(problem: Problem, seed: int) -> Problem:
 
 
 def draw(problem: Problem, stage: Stage, law: str) -> NDArray[Any]:
-    """All samples of a law's stage, as a run of the study draws them."""
+    """All samples of a distribution's stage, as a run of the study draws them."""
     parts = [
         problem.sampler.draw(
             problem.laws[law], law, stage.name, chunk, chunk * stage.chunk, stage.chunk_size(chunk), problem.schema

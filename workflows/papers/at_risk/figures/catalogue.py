@@ -16,7 +16,6 @@ FIGURES = {
     for figure in (
         Figure(
             "fig1",
-            "R27",
             "ε against γ₁, as published, and against the exact confidence",
             (),
             (formulas.check_model,),
@@ -26,7 +25,6 @@ FIGURES = {
         ),
         Figure(
             "fig2",
-            "R27",
             "how many pairs the paper asks for",
             (),
             (formulas.check_samples,),
@@ -36,7 +34,6 @@ FIGURES = {
         ),
         Figure(
             "fig3",
-            "R27",
             "γ̂₃ of Theorem 6 for several ρ and n",
             (),
             (formulas.check_both,),
@@ -46,8 +43,7 @@ FIGURES = {
         ),
         Figure(
             "fig4",
-            "R23",
-            "the compensation budget, by the published and by the exact law",
+            "the compensation budget, by the published and by the exact distribution",
             (),
             (formulas.check_budget,),
             formulas.DRAWN["fig4"],
@@ -56,7 +52,6 @@ FIGURES = {
         ),
         Figure(
             "fig5",
-            "R26",
             "composition of Laplace mechanisms, and what is true",
             (),
             (formulas.check_composed,),
@@ -66,7 +61,6 @@ FIGURES = {
         ),
         Figure(
             "fig6",
-            "R24",
             "case 1: utility of ridge regression against the confidence asked",
             (),
             (formulas.check_utility,),
@@ -76,9 +70,11 @@ FIGURES = {
         ),
         Figure(
             "fig7",
-            "–",
             "case 2: sensitivities of two queries on a synthetic population",
-            (Part("mean", "mean target"), Part("ridge", "ridge coefficients")),
+            (
+                Part("mean", "mean target"),
+                Part("ridge", "ridge coefficients", changes={"at_risk.query": "people:ridge", "at_risk.scale": 0.01}),
+            ),
             (check_sampled,),
             draw_sampled,
             table_sampled,
@@ -86,7 +82,6 @@ FIGURES = {
         ),
         Figure(
             "case3",
-            "R25",
             "case 3: which ε₀ the paper's equation allows",
             (),
             (formulas.check_case3,),
@@ -97,4 +92,4 @@ FIGURES = {
     )
 }
 
-PAPER = Paper("at_risk", "the paper on privacy at risk", Path(__file__).resolve().parent.parent, FIGURES)
+PAPER = Paper("Privacy at risk", Path(__file__).resolve().parent.parent, FIGURES)

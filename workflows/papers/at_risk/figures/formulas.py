@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 from at_risk.figures import published
-from paper_figures.checks import Check
+from paper_figures.figure import Check
 from paper_figures.parts import Found
-from paper_figures.tables import markdown
+from paper_figures.pictures import markdown
 from scipy.optimize import brentq
 
 from hpcdp import TradeOffCurve, at_risk
@@ -21,7 +21,7 @@ from hpcdp.analytic import LaplaceShift
 from hpcdp.report.colours import CERTIFIED, CLAIM, EXACT, QUIET
 
 FOLDER = Path(__file__).resolve().parent.parent
-sys.path.append(str(FOLDER / "fig7"))
+sys.path.append(str(FOLDER))
 
 import people  # noqa: E402
 
@@ -114,8 +114,8 @@ def check_budget(_: Sequence[Found]) -> list[Check]:
         near("the budget as published", model.budget, 37805.8567, 1e-4),
         near("the budget at ε₀", model.budget_at_epsilon0, 74434.4058, 1e-4),
         near("the saving (printed 36,628.532)", model.budget_at_epsilon0 - model.budget, 36628.549, 1e-3),
-        near("ε_min by the exact law", exact.epsilon, 0.285839, 5e-7),
-        near("the saving by the exact law", exact.budget_at_epsilon0 - exact.budget, 6455.45, 0.01),
+        near("ε_min by the exact distribution", exact.epsilon, 0.285839, 5e-7),
+        near("the saving by the exact distribution", exact.budget_at_epsilon0 - exact.budget, 6455.45, 0.01),
     ]
 
 
@@ -125,7 +125,7 @@ def table_budget(_: Sequence[Found]) -> list[str]:
         best = at_risk.optimum(0.5, 5500, 100, law)
         figures = [f"{best.epsilon:.6f}", f"{best.confidence:.5f}", f"{best.budget:,.2f}"]
         rows.append([words, *figures, f"{best.budget_at_epsilon0 - best.budget:,.2f}"])
-    return markdown(["law of the loss", "ε_min", "P(\\|L\\| <= ε)", "budget", "saving"], rows)
+    return markdown(["distribution of the loss", "ε_min", "P(\\|L\\| <= ε)", "budget", "saving"], rows)
 
 
 @cache

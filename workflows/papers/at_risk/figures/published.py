@@ -74,7 +74,7 @@ def draw_both() -> Any:
 
 
 def draw_budget(epsilon0: float = 0.5, cost: float = 5500.0, people: float = 100.0) -> Any:
-    """Figure 4: the budget against ε, by the published γ₁ and by the exact law, and both optima."""
+    """Figure 4: the budget against ε, by the published γ₁ and by the exact distribution, and both optima."""
     figure = Figure(figsize=(7.0, 4.4), layout="constrained")
     axes = figure.subplots()
     level = np.linspace(0.02, 1.0, _POINTS) * epsilon0

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from at_risk.figures.formulas import people
-from paper_figures.checks import Check
+from paper_figures.figure import Check
 from paper_figures.methods import Place
 from paper_figures.parts import Found, Part
-from paper_figures.tables import markdown
+from paper_figures.pictures import markdown
 
 from hpcdp.study.file import Study
 
@@ -41,7 +41,7 @@ def check_sampled(found: Sequence[Found]) -> list[Check]:
         true = people.mean_cover(entry["sensitivity"], 1000)
         checks.append(
             Check(
-                f"mean: Δ of cover {entry['cover']:g} covers as much of the exact law",
+                f"mean: Δ of cover {entry['cover']:g} covers as much of the exact distribution",
                 true >= entry["cover"],
                 f"{true:.4f}",
             )

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from eureka.figures.rules import at
-from paper_figures.checks import Check, agreement
+from paper_figures.figure import Check, agreement
 from paper_figures.parts import Floats, Found
-from paper_figures.pictures import COLOURS, MARKERS, new_figure
-from paper_figures.tables import markdown
+from paper_figures.pictures import COLOURS, MARKERS, markdown, new_figure
 
 from hpcdp.notions.accuracy import bayes_error, corollary2, share_radius
 

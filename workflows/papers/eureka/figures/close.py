@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 from eureka.figures.rules import at
-from paper_figures.checks import Check
+from paper_figures.figure import Check
 from paper_figures.parts import Found
-from paper_figures.pictures import COLOURS, MARKERS, new_figure
-from paper_figures.tables import markdown
+from paper_figures.pictures import COLOURS, MARKERS, markdown, new_figure
 
 from hpcdp.notions.accuracy import bayes_error
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 from paper_figures.parts import Floats, Found
-from paper_figures.pictures import COLOURS, new_figure
-from paper_figures.tables import markdown, signed
+from paper_figures.pictures import COLOURS, markdown, new_figure, signed
 
 
 def _numbers(one: Found) -> tuple[Floats, ...]:

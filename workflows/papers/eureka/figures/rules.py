@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from paper_figures.checks import Check
+from paper_figures.figure import Check
 from paper_figures.parts import Found
 
 MOST_ERRORS = 5.0
@@ -14,7 +14,7 @@ MOST_ERRORS = 5.0
 
 
 def near_exact(found: Sequence[Found]) -> list[Check]:
-    """truth − 5 se − regret <= δ̂ <= truth + 5 se at every cell, se of Figure 1 with the Bayes classifier."""
+    """truth − 5 se − regret <= δ̂ <= truth + 5 se at every pair, direction and ε, se of Figure 1 with the Bayes classifier."""
     checks = []
     for one in found:
         epsilon, delta, truth, error = _cells(one)
@@ -26,7 +26,9 @@ def near_exact(found: Sequence[Found]) -> list[Check]:
         terms = " or ".join(f"{value:g} up to ε = {most:g}" for most, value in one.part.regret if most < np.inf)
         terms = " and ".join(filter(None, [terms, *(f"{v:g}" for m, v in one.part.regret if m == np.inf)])) or "0"
         rule = f"{one.part.label}: δ̂ within 5 standard errors of the exact value, regret at most {terms}"
-        seen = f"{epsilon.size} cells, at most {max(above.max(), 0.0):.2f} above and {max(below.max(), 0.0):.2f} below"
+        seen = (
+            f"{epsilon.size} entries, at most {max(above.max(), 0.0):.2f} above and {max(below.max(), 0.0):.2f} below"
+        )
         if (allowed > 0).any():
             seen += f" ({max(beyond.max(), 0.0):.2f} beyond the regret)"
         checks.append(Check(rule, bool(passed), seen))

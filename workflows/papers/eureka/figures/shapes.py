@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from eureka.figures.rules import at
 from eureka.figures.spectra import draw_curves, draw_differences, draw_spectra
-from paper_figures.checks import Check, agreement
+from paper_figures.figure import Check, agreement
 from paper_figures.parts import Found
-from paper_figures.pictures import COLOURS, MARKERS, new_figure
-from paper_figures.tables import markdown, signed
+from paper_figures.pictures import COLOURS, MARKERS, markdown, new_figure, signed
 from scipy.optimize import brentq
 
 from hpcdp.analytic import Direction, gaussian_sigma, gaussian_textbook_delta

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from eureka.figures.rules import at
 from paper_figures.parts import Found
-from paper_figures.pictures import COLOURS, MARKERS, new_figure
-from paper_figures.tables import markdown, signed
+from paper_figures.pictures import COLOURS, MARKERS, markdown, new_figure, signed
 
 from hpcdp.report._spectra import LIMIT_WORDS
 
@@ -25,7 +24,7 @@ def draw_spectra(found: Sequence[Found], title: str, log: bool = False, floor: f
 
 
 def draw_curves(axis: Any, found: Sequence[Found], log: bool = False, floor: float = 1e-6, legend: bool = True) -> None:
-    """Exact spectra as lines, estimates with bounds as points; open triangles are limits where nothing is resolved."""
+    """Exact spectra as lines, estimates with bounds as points; open triangles are limits, where δ̂ may be 0."""
     for colour, marker, one in zip(COLOURS, MARKERS, found, strict=False):
         fine = np.linspace(one.epsilon.min(), one.epsilon.max(), 300)
         axis.plot(fine, one.exact(fine), color=colour, linewidth=1.2, alpha=0.9)
@@ -58,7 +57,7 @@ def draw_curves(axis: Any, found: Sequence[Found], log: bool = False, floor: flo
 
 
 def _draw_limits(axis: Any, one: Found, epsilon: Any, base: Any, colour: str) -> None:
-    """Open triangles at the limits, less `base`, of what is not resolved, as hpcdp's own pictures have them."""
+    """Open triangles at the limits, less `base`, of what is not distinguishable from 0, as hpcdp's own pictures have them."""
     unsure = ~one.resolved
     style = {"color": colour, "markersize": 6, "markerfacecolor": "none", "linestyle": "none"}
     axis.plot(epsilon[unsure], (one.limits - base)[unsure], "v", **style)

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from fdp.figures.curves import thin
 from fdp.figures.direct import PROCEDURES, audit_box, count_violations, with_sizes
-from paper_figures.checks import Check
+from paper_figures.figure import Check
 from paper_figures.methods import Place
 from paper_figures.parts import Found, Part
+from paper_figures.pictures import markdown
 from paper_figures.seeds import over_seeds
-from paper_figures.tables import markdown
 
 from hpcdp.losses.counts import audit_etas
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
 
 SHOWN = ("published", "exact")
-"""Procedures whose boxes are in the pictures."""
+"""Procedures whose confidence rectangles are in the pictures."""
 
 NAMES = {"published": "as published", "hoeffding": "Hoeffding", "exact": "exact limits"}
 _DEVIATIONS = 4.0
@@ -138,7 +138,7 @@ def rarely_detected(key: str, test: int, band: tuple[float, float]) -> Callable[
 
 
 def tighter_is_no_worse(found: Sequence[Found]) -> list[Check]:
-    """Hoeffding's one-sided limits find as many violations as the published box at least, and exact limits as many as these."""
+    """Hoeffding's one-sided limits find as many violations as the published rectangle, and exact limits as many as these."""
     checks = []
     for one in found:
         passed = all(cell["published"] <= cell["hoeffding"] <= cell["exact"] for cell in one.result["cells"])

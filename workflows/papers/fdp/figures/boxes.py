@@ -1,4 +1,4 @@
-"""Pictures of audits: the claimed curve, the estimate, the vulnerable point and its box."""
+"""Pictures of audits: the claimed curve, the estimate, the vulnerable point and its confidence rectangle."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _draw_panel(axis: Any, one: Found, shown: Mapping[str, Any]) -> None:
     axis.plot(estimate.alpha, estimate.beta, color=_ESTIMATE, linewidth=1.1, label="estimated curve")
     boxes = [shown[procedure] for procedure in SHOWN]
     styles: tuple[dict[str, Any], ...] = (
-        {"fill": False, "edgecolor": _WIDE, "linestyle": "--", "label": "box, as published"},
-        {"facecolor": _BOX, "alpha": 0.5, "label": "box of hpcdp, exact limits"},
+        {"fill": False, "edgecolor": _WIDE, "linestyle": "--", "label": "rectangle, as published"},
+        {"facecolor": _BOX, "alpha": 0.5, "label": "rectangle of hpcdp, exact limits"},
     )
     for box, marker, style in zip(boxes, ("o", "s"), styles, strict=True):
         centre = [box[name] for name in ("alpha", "beta")]
@@ -66,7 +66,7 @@ def _draw_panel(axis: Any, one: Found, shown: Mapping[str, Any]) -> None:
 
 
 def _zoom(axis: Any, boxes: Sequence[Mapping[str, Any]], claim: Claim) -> None:
-    """A square that holds the boxes, and the claimed curve above them where it is near."""
+    """A square that holds the rectangles, and the claimed curve above them where it is near."""
     for name, set_limits in (("alpha", axis.set_xlim), ("beta", axis.set_ylim)):
         middle = 0.5 * (boxes[0][name] + boxes[1][name])
         reach = 1.15 * max(_reach(boxes, claim), 1e-3)

@@ -10,11 +10,10 @@ import numpy as np
 from fdp.figures.direct import symmetrised_error, with_sizes
 from fdp.figures.errors import REFERENCE
 from numpy.typing import NDArray
-from paper_figures.checks import Check
+from paper_figures.figure import Check
 from paper_figures.methods import Place
 from paper_figures.parts import Found, Part, exact_curves
-from paper_figures.pictures import new_figure
-from paper_figures.tables import markdown
+from paper_figures.pictures import markdown, new_figure
 
 from hpcdp.notions.curve import TradeOffCurve
 from hpcdp.notions.perturbed import error

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from fdp.figures.direct import measure_errors, with_sizes
 from numpy.typing import NDArray
-from paper_figures.checks import Check
+from paper_figures.figure import Check
 from paper_figures.methods import Place
 from paper_figures.parts import Found, Part
-from paper_figures.pictures import COLOURS, MARKERS, new_figure
+from paper_figures.pictures import COLOURS, MARKERS, markdown, new_figure
 from paper_figures.seeds import over_seeds
-from paper_figures.tables import markdown
 
 from hpcdp.study.file import Study
 

@@ -9,12 +9,11 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from paper_figures.checks import Check
+from paper_figures.figure import Check
 from paper_figures.methods import Place
 from paper_figures.parts import Found, Part
-from paper_figures.pictures import COLOURS, MARKERS, new_figure
+from paper_figures.pictures import COLOURS, MARKERS, markdown, new_figure
 from paper_figures.seeds import over_seeds, resolved, with_seed
-from paper_figures.tables import markdown
 
 from hpcdp.analytic import Curve, exact
 from hpcdp.lipschitz import sizes
@@ -133,7 +132,9 @@ class Intervals:
 
     def sizes(self, found: Sequence[Found]) -> str:
         """Outputs and seeds."""
-        return f"Outputs a law: {', '.join(f'{n:,}' for n in self.outputs)}; {found[0].result['seeds']} seeds."
+        return (
+            f"Outputs per distribution: {', '.join(f'{n:,}' for n in self.outputs)}; {found[0].result['seeds']} seeds."
+        )
 
 
 def columns(one: Found, name: str) -> Floats:
@@ -204,7 +205,7 @@ def intervals_table(found: Sequence[Found]) -> list[str]:
             wide = f"{widths(one)[i]:.4f}" if math.isfinite(upper[i]) else "–"
             shares = [f"{100 * share[i]:.0f} %" for share in (covered(one), within(one))]
             rows.append([one.part.label, f"{n:,}", ends, wide, *shares, f"{r['sizes']['published'][1] / n:,.0f}"])
-    head = ["law", "n", "mean interval of ε", "width", "holds ε", "published within γ", "published n / n"]
+    head = ["distribution", "n", "mean interval of ε", "width", "holds ε", "published within γ", "published n / n"]
     return markdown(head, rows)
 
 
@@ -215,7 +216,12 @@ def draw_intervals(found: Sequence[Found], title: str) -> Any:
     for colour, marker, one in zip(COLOURS, MARKERS, found, strict=False):
         axis.plot(one.result["test"], widths(one), marker, linestyle="-", color=colour, label=one.part.label)
         axis.axhline(2.0 * one.part.nominal, color=colour, linestyle=":", linewidth=1)
-    axis.set(xscale="log", yscale="log", xlabel="outputs n a law", ylabel="mean width of the interval (dotted: 2γ)")
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="outputs n per distribution",
+        ylabel="mean width of the interval (dotted: 2γ)",
+    )
     axis.set_title(title, fontsize=11)
     axis.legend(frameon=False, fontsize=9)
     return figure

@@ -1,4 +1,4 @@
-"""Figures 4 and 5, and two equal laws: lower bounds of hundreds of seeds, certified and published."""
+"""Figures 4 and 5, and two equal distributions: lower bounds of hundreds of seeds, certified and published."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from local.figures.direct import Run, pure_level, run_seeds
 from numpy.typing import NDArray
-from paper_figures.checks import Check
+from paper_figures.figure import Check
 from paper_figures.methods import Place
 from paper_figures.parts import Found, Part
-from paper_figures.pictures import COLOURS, new_figure
+from paper_figures.pictures import COLOURS, markdown, new_figure
 from paper_figures.seeds import over_seeds
-from paper_figures.tables import markdown
 
 from hpcdp.study.file import Study
 from hpcdp.study.resolving import resolve

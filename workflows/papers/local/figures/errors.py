@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 from local.figures.direct import estimate_seeds, pure_level
-from paper_figures.checks import Check
+from paper_figures.figure import Check
 from paper_figures.methods import Place
 from paper_figures.parts import Found, Part
-from paper_figures.pictures import COLOURS, MARKERS, new_figure
+from paper_figures.pictures import COLOURS, MARKERS, markdown, new_figure
 from paper_figures.seeds import over_seeds
-from paper_figures.tables import markdown
 
 from hpcdp.study.file import Study
 from hpcdp.study.resolving import resolve

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from local.figures.direct import pure_level, side_of
 from numpy.typing import NDArray
-from paper_figures.checks import Check
+from paper_figures.figure import Check
 from paper_figures.methods import Place
 from paper_figures.parts import Found, Part
+from paper_figures.pictures import markdown
 from paper_figures.seeds import draw
-from paper_figures.tables import markdown
 
 from hpcdp.analytic.densities import exact_log_density
 from hpcdp.losses.kde.kde import Kde, LineModel
@@ -31,10 +31,10 @@ _COLOURS = ("#1f4e79", "#c55a11")
 
 @dataclass(frozen=True)
 class Losses:
-    """One run of the study's seed: its training samples, and the exact laws."""
+    """One run of the study's seed: its training samples, and the exact densities."""
 
     def run(self, part: Part, study: Study, place: Place, paper: bool) -> Found:
-        """Estimated and exact densities of both laws on a grid, and where the estimated loss is largest."""
+        """Estimated and exact densities of both distributions on a grid, and where the estimated loss is largest."""
         problem, _ = resolve(study)
         pure, e = study.pure, study.estimate
         assert pure is not None

@@ -1,1 +1,0 @@
-"""The figures of Askin, Kutta and Dette, "Statistical Quantification of Differential Privacy: A Local Approach" (2022)."""

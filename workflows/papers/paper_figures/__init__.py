@@ -1,1 +1,0 @@
-"""Figures of papers, measured again: run their studies, check what must hold, draw, and write their pages."""
