@@ -21,7 +21,6 @@ import psutil
 import pytest
 from commands import call, started, wait_until, write_study
 from distributed import LocalCluster
-from followed import read_blocks
 
 from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.folder import JobFolder
@@ -132,11 +131,11 @@ def allocation_script(_: Path) -> str:
     return f'set -euo pipefail\n{body}printf "%s\\n" "$DASK_TEMPORARY_DIRECTORY" "$NUMBA_CACHE_DIR"\n'
 
 
-def script_of_the_docs(_: Path) -> str:
-    """What the page about other clusters puts into a job before its workers start."""
-    (block,) = [b for b in read_blocks("docs/other-clusters.md") if b.note == "file: anywhere.py"]
+def script_for_any_batch_system(_: Path) -> str:
+    """What the example for other batch systems puts into a job before its workers start."""
+    script = Path(__file__).parents[2] / "workflows" / "examples" / "any_batch_system.py"
     names: dict[str, Any] = {"__name__": "anywhere"}
-    exec(block.text, names)
+    exec(script.read_text(), names)
     return "\n".join([*names["PROLOGUE"], 'printf "%s\\n" "$HPCDP_SCRATCH" "$NUMBA_CACHE_DIR"'])
 
 
@@ -144,7 +143,7 @@ PLANTS = ("mkdir -m 777 {0}", "ln -s {1} {0}", "touch {0}", "mkdir -m 700 {0}")
 
 
 @pytest.mark.parametrize("plant", ["true", *PLANTS])
-@pytest.mark.parametrize("script", [worker_script, allocation_script, script_of_the_docs])
+@pytest.mark.parametrize("script", [worker_script, allocation_script, script_for_any_batch_system])
 def test_a_job_loads_nothing_from_a_folder_that_a_stranger_planted(
     script: Callable[[Path], str], plant: str, shared: Path, root: list[str]
 ) -> None:

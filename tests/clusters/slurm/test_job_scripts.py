@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from commands import call, show, wait_until, write_study
 from disturbed import SETTINGS, set_pause
-from followed import read_blocks
 from journals import records
 from throwaway import ThrowawaySlurm
 
@@ -118,9 +117,8 @@ def test_allocation_ends_when_its_scheduler_cannot_start(
 def test_script_for_any_cluster_gives_the_bytes_of_a_local_run(
     clean_slurm: ThrowawaySlurm, study: Path, undisturbed: str, tmp_path: Path
 ) -> None:
-    """The one on the page about other clusters, with the class of the batch system that is here."""
-    (script,) = [b for b in read_blocks("docs/other-clusters.md") if b.note == "file: anywhere.py"]
-    (tmp_path / "anywhere.py").write_text(script.text)
+    """The example for other batch systems, with the class of the batch system that is here."""
+    shutil.copy(ROOT / "workflows" / "examples" / "any_batch_system.py", tmp_path / "anywhere.py")
     store = tmp_path / "s.zarr"
     command = [sys.executable, "anywhere.py", "SLURMCluster", str(study), str(store)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False)
