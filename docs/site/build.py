@@ -20,7 +20,7 @@ from study_keys import study_keys_page
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = {
-    "Start": ["docs/check-function", "docs/tutorial", "docs/which", "docs/errors", "docs/glossary"],
+    "Start": ["docs/check-function", "docs/tutorial", "docs/which"],
     "How to": [
         *(f"docs/{name}" for name in ("python", "ci", "black-boxes", "claims", "auditing")),
         *(f"docs/{name}" for name in ("trained-models", "tiny")),
@@ -29,6 +29,8 @@ SECTIONS = {
     "Reference": [
         f"docs/{name}"
         for name in (
+            "glossary",
+            "errors",
             "commands",
             "study-keys",
             "study",
