@@ -29,7 +29,7 @@ FREE, LED, BEYOND, HELD, ENDED = 0.0, 1.0, 2.0, 3.0, 4.0
 _SLACK = 0.25  # of a step, by which ℓ may be off for the same lattice values
 _NEAR = 0.5  # ℓ from which on a normal is drawn beyond it
 _ROUNDING = 1e-9  # of a step
-_LOG_ROOT_TAU = 0.9189385332046727
+_LOG_ROOT_TAU, _LOG_TWO = 0.9189385332046727, 0.6931471805599453
 
 
 @kernel(error_model="numpy")
@@ -42,20 +42,19 @@ def _start(rest, row):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def _room(rest, start, row):  # type: ignore[no-untyped-def]
-    """How far an exponential may go beyond ℓ; 0: as far as it likes."""
-    if row[UPPER] == 0.0 or row[CODE] == LED:
-        return 0.0
-    found = max(0.0, _start(rest + row[UPPER], row) - start)
-    if found == 0.0 and row[CODE] >= HELD:
-        return row[STEP] if row[STEP] > 0.0 else row[UPPER] / row[COEFFICIENT]
-    return found
-
-
-@kernel(error_model="numpy")
-def _within(size, room):  # type: ignore[no-untyped-def]
-    """A standard exponential that is less than `room`: one that has no memory tells it by its remainder."""
-    return size % room if room > 0.0 else size
+def _reach(kind, rest, row):  # type: ignore[no-untyped-def]
+    """From where on, ℓ, a place is beyond, −∞ where it is drawn plainly, and how far it may go, 0: as far as it likes."""
+    if kind == EXPONENTIAL:
+        start = _start(rest, row)
+        if row[UPPER] == 0.0 or row[CODE] == LED:
+            return start, 0.0
+        room = max(0.0, _start(rest + row[UPPER], row) - start)
+        if room == 0.0 and row[CODE] >= HELD:
+            room = row[STEP] if row[STEP] > 0.0 else row[UPPER] / row[COEFFICIENT]
+        return start, room
+    size = abs(row[COEFFICIENT])
+    near = rest / size
+    return (near, row[UPPER] / size) if near >= (_NEAR if kind == NORMAL else 0.0) else (-np.inf, 0.0)
 
 
 @kernel(error_model="numpy")
@@ -97,18 +96,6 @@ def _tail_area(room, row):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def _bin(x, start, row):  # type: ignore[no-untyped-def]
-    """The bin of those up to ℓ that holds x."""
-    last = row.size - OWN - 1
-    b = min(last, max(0, np.int64(x / start * (last + 1))))
-    while b > 0 and x < _first(b, start, row):
-        b -= 1
-    while b < last and x >= _first(b + 1, start, row):
-        b += 1
-    return b
-
-
-@kernel(error_model="numpy")
 def _led(coin, size, start, room, row):  # type: ignore[no-untyped-def]
     """An exponential by heights; coin uniform, size a standard exponential. On a lattice its law within a step is its own."""
     place, high = coin * _area(start, row, _tail_area(room, row)), _first(0, start, row)
@@ -122,13 +109,14 @@ def _led(coin, size, start, room, row):  # type: ignore[no-untyped-def]
                 value = min(np.floor(value / step + _ROUNDING) * step, high - step) + size % step
             return value
         place -= area
-    return start + row[TAIL] * _within(size, room / row[TAIL])
+    # an exponential has no memory: its remainder is one that is less
+    return start + row[TAIL] * (size % (room / row[TAIL]) if room > 0.0 else size)
 
 
 @kernel(error_model="numpy")
-def _rate(near):  # type: ignore[no-untyped-def]
-    """Of the exponential that is nearest to a normal beyond ℓ (Robert 1995)."""
-    return 0.5 * (near + np.sqrt(near * near + 4.0))
+def _rate(kind, near, row):  # type: ignore[no-untyped-def]
+    """Of the exponential beyond ℓ; that which is nearest to a normal there (Robert 1995)."""
+    return 0.5 * (near + np.sqrt(near * near + 4.0)) if kind == NORMAL else 1.0 / row[TAIL]
 
 
 @kernel(error_model="numpy")
@@ -140,206 +128,110 @@ def draw_chained(kind, values, more, table, scores, base):  # type: ignore[no-un
     """
     for j in range(min(values.shape[1], table.shape[0])):
         row = table[j, base:]
-        size, sign = abs(row[COEFFICIENT]), 1.0 if row[COEFFICIENT] > 0.0 else -1.0
+        sign = 1.0 if row[COEFFICIENT] > 0.0 else -1.0
         for i in range(values.shape[0]):
             x, rest = values[i, j], row[THRESHOLD] - scores[i]
-            if row[CODE] == FREE:
-                pass
-            elif kind == EXPONENTIAL:
-                start = _start(rest, row)
-                room = _room(rest, start, row)
-                if (row[CODE] == LED or row[CODE] == HELD) and start > 0.0:
-                    values[i, j] = _led(more[i, j], x, start, room, row)
-                else:
-                    values[i, j] = start + row[TAIL] * _within(x, room / row[TAIL])
-            elif row[CODE] == LED:
+            if kind == NORMAL and row[CODE] == LED:
                 values[i, j] = row[OWN] + row[OWN + 1] * rest + row[OWN + 2] * x
-            elif kind == NORMAL and rest / size >= _NEAR:
-                near = rest / size
-                rate = _rate(near)
-                values[i, j] = sign * (near + _within(more[i, j], row[UPPER] / size * rate) / rate)
-            elif kind != NORMAL and rest / size >= 0.0:
-                values[i, j] = sign * (rest / size + row[TAIL] * _within(abs(x), row[UPPER] / size / row[TAIL]))
+            elif row[CODE] != FREE:
+                near, room = _reach(kind, rest, row)
+                if (row[CODE] == LED or row[CODE] == HELD) and near > 0.0:
+                    values[i, j] = _led(more[i, j], x, near, room, row)
+                elif near > -np.inf:
+                    rate = _rate(kind, near, row)
+                    size = more[i, j] if kind == NORMAL else abs(x)
+                    values[i, j] = sign * (near + (size % (room * rate) if room > 0.0 else size) / rate)
             scores[i] += _scored(values[i, j], row)
 
 
 @kernel(error_model="numpy")
-def _log_area(start, room, row, kept):  # type: ignore[no-untyped-def]
-    """log of `_area` with its tail; kept: of so many steps of a lattice, NaN where it is not known yet."""
-    tail = _tail_area(room, row)
-    if row[STEP] == 0.0 or start >= (kept.size - 1) * row[STEP]:
-        return np.log(_area(start, row, tail))
-    steps = np.int64(np.rint(start / row[STEP]))
-    if row[CODE] == HELD:  # whose room is not always the same
-        if np.isnan(kept[steps]):
-            kept[steps] = _area(start, row, 0.0)
-        return np.log(kept[steps] + tail)
-    if np.isnan(kept[steps]):
-        kept[steps] = np.log(_area(start, row, tail))
-    return kept[steps]
+def _misses(kind, x, rest, row):  # type: ignore[no-untyped-def]
+    """Whether a place cannot be drawn so."""
+    near, room = _reach(kind, rest, row)
+    value = x if row[COEFFICIENT] > 0.0 else -x
+    is_short = value < near and (row[CODE] == BEYOND or row[CODE] == ENDED)
+    return is_short or (room > 0.0 and value >= near + room)
 
 
 @kernel(error_model="numpy")
-def _misses(x, start, room, row):  # type: ignore[no-untyped-def]
-    """Whether an exponential cannot be drawn here."""
-    return (x < start and (row[CODE] == BEYOND or row[CODE] == ENDED)) or (room > 0.0 and x >= start + room)
+def _term(kind, x, rest, row, kept):  # type: ignore[no-untyped-def]
+    """log g − log f of a chained place that can be drawn so, and the size of its terms.
 
-
-@kernel(error_model="numpy")
-def _exponential(x, rest, row, kept):  # type: ignore[no-untyped-def]
-    """log g − log f of an exponential, and the size of its terms; kept: see `_log_area`."""
-    start = _start(rest, row)
-    room = _room(rest, start, row)
-    if _misses(x, start, room, row):
-        return -np.inf, 0.0
-    if (row[CODE] == LED or row[CODE] == HELD) and start > 0.0:
-        head = -_log_area(start, room, row, kept)
-        if x < start:
-            own, size = np.log(row[OWN + _bin(x, start, row)]), x
+    kept: areas up to ℓ of so many steps of a lattice, NaN where one is not known yet.
+    """
+    own = 0.5 * x * x if kind == NORMAL else abs(x)
+    if kind == NORMAL and row[CODE] == LED:
+        mean = row[OWN] + row[OWN + 1] * rest
+        y = (x - mean) / row[OWN + 2]
+        far, head = 0.5 * y * y, np.log(row[OWN + 2])
+        return own - far - head, own + far + abs(head) + abs(y) * (abs(x) + abs(mean)) / row[OWN + 2]
+    near, room = _reach(kind, rest, row)
+    if near == -np.inf:
+        return 0.0, 0.0
+    value, rate = x if row[COEFFICIENT] > 0.0 else -x, _rate(kind, near, row)
+    if (row[CODE] == LED or row[CODE] == HELD) and near > 0.0:
+        head = _tail_area(room, row)
+        if row[STEP] == 0.0 or near >= (kept.size - 1) * row[STEP]:
+            head = -np.log(_area(near, row, head))
+        else:
+            steps = np.int64(np.rint(near / row[STEP]))
+            if np.isnan(kept[steps]):
+                kept[steps] = _area(near, row, 0.0)
+            head = -np.log(kept[steps] + head)
+        if x < near:
+            last = row.size - OWN - 1
+            b = min(last, np.int64(x / near * (last + 1)))  # the bin that holds x, or one beside it
+            while b > 0 and x < _first(b, near, row):
+                b -= 1
+            while b < last and x >= _first(b + 1, near, row):
+                b += 1
+            height, size = np.log(row[OWN + b]), x
             if row[STEP] > 0.0:  # within its step an exponential, of the density of a flat one on the average
                 size = np.floor(x / row[STEP]) * row[STEP]
-                own += np.log(row[STEP]) - _held(row[STEP])
-            return own + head + size, abs(own) + abs(head) + x + 3.0
+                height += np.log(row[STEP]) - _held(row[STEP])
+            return height + head + size, abs(height) + abs(head) + x + 3.0
     else:
-        head = -np.log(row[TAIL]) - _held(room / row[TAIL])
-    return head + (x - (x - start) / row[TAIL]), abs(head) + x + (x + start) / row[TAIL] + 3.0
-
-
-@kernel(error_model="numpy")
-def _normal(z, rest, row):  # type: ignore[no-untyped-def]
-    own = 0.5 * z * z
-    if row[CODE] == LED:
-        mean = row[OWN] + row[OWN + 1] * rest
-        y = (z - mean) / row[OWN + 2]
-        far, head = 0.5 * y * y, np.log(row[OWN + 2])
-        return own - far - head, own + far + abs(head) + abs(y) * (abs(z) + abs(mean)) / row[OWN + 2]
-    near = rest / abs(row[COEFFICIENT])
-    if near < _NEAR:
-        return 0.0, 0.0
-    value, room = z if row[COEFFICIENT] > 0.0 else -z, row[UPPER] / abs(row[COEFFICIENT])
-    if value < near or (room > 0.0 and value >= near + room):
-        return -np.inf, 0.0
-    rate = _rate(near)
-    head = np.log(rate) + _LOG_ROOT_TAU - _held(room * rate)
+        density = _LOG_ROOT_TAU if kind == NORMAL else 0.0 if kind == EXPONENTIAL else _LOG_TWO
+        head = np.log(rate) + density - _held(room * rate)
     return head + (own - rate * (value - near)), abs(head) + own + rate * (value + near) + 3.0
 
 
 @kernel(error_model="numpy")
-def _laplace(x, rest, row):  # type: ignore[no-untyped-def]
-    near = rest / abs(row[COEFFICIENT])
-    if near < 0.0:
-        return 0.0, 0.0
-    value, room = x if row[COEFFICIENT] > 0.0 else -x, row[UPPER] / abs(row[COEFFICIENT])
-    if value < near or (room > 0.0 and value >= near + room):
-        return -np.inf, 0.0
-    head = np.log(2.0 / row[TAIL]) - _held(room / row[TAIL])
-    return head + (value - (value - near) / row[TAIL]), abs(head) + value + (value + near) / row[TAIL] + 3.0
-
-
-@kernel(error_model="numpy")
-def _most(table, j, base):  # type: ignore[no-untyped-def]
-    """What the score is at most after place j of a chain (K, P) that ends at every place, inf where one does not."""
-    most = 0.0
-    for i in range(j + 1):
-        row = table[i, base:]
-        c, t, end = row[COEFFICIENT], row[THRESHOLD], row[THRESHOLD] + row[UPPER]
-        if c > 0.0 and (row[CODE] < HELD or row[UPPER] == 0.0):
-            return np.inf
-        if c > 0.0 and row[STEP] > 0.0:  # whole steps, one at least, also where none ends before the end
-            least = most + c if most >= end - (1.0 + _SLACK - _ROUNDING) * c else 0.0
-            most = max(least, max(end, t + c) - _SLACK * c)
-        elif c > 0.0:
-            most = most + row[UPPER] if most >= end else end
-    return most
-
-
-@kernel(error_model="numpy")
-def _ends(kind, table, base, chained):  # type: ignore[no-untyped-def]
-    """Of each component the place where it goes beyond, −1: not told, and there (c, t, u, slack, least rest): what such a place
-    gives to the score is between the rest less slack and the rest and u and slack, or the density is 0.
-    """
-    count, m = chained.size, table.shape[1]
-    last, told, first = np.full(count, -1), np.zeros((count, 5)), -1
-    for c in range(count):
-        if not chained[c]:
-            continue
-        first = c if first < 0 else first
-        for j in range(m):
-            row = table[c, j, base:]
-            if row[STEP] != table[first, j, base + STEP]:
-                last[:] = -1
-                return last, told
-            if row[CODE] == BEYOND or row[CODE] == ENDED:
-                size, is_lattice = abs(row[COEFFICIENT]), row[STEP] > 0.0
-                last[c] = j
-                told[c, 0], told[c, 1] = row[COEFFICIENT], row[THRESHOLD]
-                told[c, 2] = row[UPPER] if row[UPPER] >= size or not is_lattice else 0.0
-                told[c, 3] = size if is_lattice else _ROUNDING * (size + abs(row[THRESHOLD]))
-                told[c, 4] = size * (_NEAR if kind == 0 else 0.0 if kind == 1 else 1.0)
-                if row[CODE] == ENDED:
-                    most = _most(table[c], j, base)
-                    told[c, 2], told[c, 4] = most - row[THRESHOLD] if most < np.inf else 0.0, -np.inf
-                    told[c, 3] = 1.2 * _SLACK * size if is_lattice else (j + 1) * _ROUNDING * (1.0 + most)
-    return last, told
-
-
-@kernel(error_model="numpy")
 def add_chained(kind, values, which, used, table, base, out, magnitudes):  # type: ignore[no-untyped-def]
-    """Log-ratios of chained places alone: kind 0 normal, 1 Laplace, 2 exponential; values (rows, m) from the first place on."""
-    m = min(values.shape[1], table.shape[1])
-    count = table.shape[0]
-    chained, some, first = np.zeros(count, np.bool_), np.empty(count, np.int64), 0
+    """Log-ratios of chained places alone, of values (rows, m) from the first place on: Σ log g_j(v_j | r_j) − log f(v_j)."""
+    m, count = min(values.shape[1], table.shape[1]), table.shape[0]
+    last, some, chains = np.full(count, -1), np.empty(count, np.int64), 0
     for c in range(count):
+        is_chain = False
         for j in range(m):
-            chained[c] |= table[c, j, base + COEFFICIENT] != 0.0
-        if chained[c]:
-            some[first] = c
-            first += 1
-    last, told = _ends(kind, table, base, chained)
-    coefficients = np.ascontiguousarray(table[:, :, base + COEFFICIENT])
-    given, kept = np.empty(m), np.full((count, m, _KEPT), np.nan)
+            is_chain |= table[c, j, base + COEFFICIENT] != 0.0
+            if table[c, j, base + CODE] == BEYOND or table[c, j, base + CODE] == ENDED:
+                last[c] = j
+        if is_chain:
+            some[chains] = c
+            chains += 1
+    rests, kept = np.empty(m + 1), np.full((count, m, _KEPT), np.nan)
     for k in range(which.size):
-        i = which[k]
-        largest = 0.0
-        for j in range(min(m, used[i]) if first else 0):
-            step = table[some[0], j, base + STEP]
-            given[j] = np.ceil(values[i, j] / step) if step > 0.0 else values[i, j]
-        for at in range(first):
-            c = some[at]
-            if 0 <= last[c] < used[i]:  # most chains do not lead to an output, which is seen before anything else
-                rest = told[c, 1]
-                for j in range(last[c]):
-                    rest -= coefficients[c, j] * given[j]
-                beyond = told[c, 0] * given[last[c]] - rest
-                if rest >= told[c, 4] and (
-                    beyond < -told[c, 3] or (told[c, 2] > 0.0 and beyond >= told[c, 2] + told[c, 3])
-                ):
-                    out[k, c] = -np.inf
-                    continue
-                if told[c, 4] == -np.inf:  # others have the magnitudes, and bytes, of before
-                    row, x, score = table[c, last[c], base:], values[i, last[c]], 0.0
-                    for j in range(last[c]):  # as it is drawn: on a lattice a rounding may be a whole step
-                        score += coefficients[c, j] * given[j]
-                    rest = row[THRESHOLD] - score
-                    start = _start(rest, row)
-                    if _misses(x, start, _room(rest, start, row), row):
-                        out[k, c] = -np.inf
-                        continue
-            score, size = 0.0, 0.0
-            for j in range(min(m, used[i])):
-                if out[k, c] == -np.inf and told[c, 4] == -np.inf:
-                    break
+        i, largest = which[k], 0.0
+        places = min(m, used[i])
+        for at in range(chains):
+            c, score = some[at], 0.0
+            for j in range(places):  # as it is drawn: on a lattice a rounding may be a whole step
+                row = table[c, j, base:]
+                rests[j] = row[THRESHOLD] - score
+                score += _scored(values[i, j], row)
+            j = last[c]  # most chains do not lead to an output, which is seen before anything else
+            if 0 <= j < places and _misses(kind, values[i, j], rests[j], table[c, j, base:]):
+                out[k, c] = -np.inf
+                continue
+            size = 0.0
+            for j in range(places):
                 row, x = table[c, j, base:], values[i, j]
-                if row[CODE] != FREE:
-                    rest = row[THRESHOLD] - score
-                    if kind == 0:
-                        term, own = _normal(x, rest, row)
-                    elif kind == 1:
-                        term, own = _laplace(x, rest, row)
-                    else:
-                        term, own = _exponential(x, rest, row, kept[c, j])
+                if row[CODE] == HELD and _misses(kind, x, rests[j], row):
+                    out[k, c] = -np.inf
+                elif row[CODE] != FREE:
+                    term, own = _term(kind, x, rests[j], row, kept[c, j])
                     out[k, c] += term
                     size += own
-                score += _scored(x, row)
             largest = max(largest, size)
         magnitudes[k] += largest

@@ -1,7 +1,7 @@
 """Variates of proposals, and the log-ratios of their densities to the mechanism's own, entry by entry.
 
-A table (C, K, P) holds the parameters of C components at K places of the tape. Values are (rows, m), entries of one kind at
-places first, first + 1, …; a place beyond the table is drawn as the mechanism asked. Log-ratios log g_c − log f add to out
+A table (C, K, P) holds the parameters of C components at K places of the tape. Values are (rows, m), of one kind from the first
+place on; a place beyond the table is drawn as the mechanism asked. Log-ratios log g_c − log f add to out
 (selected, C); magnitudes (selected,) grow by the sums of their terms' sizes, of the component where that is largest, from which
 follows how exact they are. Parameters: of a normal shift and scale; of an exponential its scale; of a Laplace variate the chance
 of the positive side and the scales of both; of a uniform, in steps of 2^-53, masses of B bins and their B − 1 inner edges,
@@ -76,30 +76,6 @@ def tilt(kind, values, coins, table):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def choose(coins, edges, last, out):  # type: ignore[no-untyped-def]
-    """Values by inversion: edges (n,) are sums of the masses, last the last value that has any; coins (k,) uniform."""
-    if last <= 8:  # without branches, which coins make slow
-        for i in range(coins.size):
-            place, b = coins[i] * edges[-1], 0
-            for e in range(last):
-                b += place >= edges[e]
-            out[i] = b
-        return
-    for i in range(coins.size):
-        place, b = coins[i] * edges[-1], 0
-        while b < last and place >= edges[b]:
-            b += 1
-        out[i] = b
-
-
-@kernel(error_model="numpy")
-def move(values, scale, loc, out):  # type: ignore[no-untyped-def]
-    """out = loc + scale · values, each rounded, of arrays (n,)."""
-    for i in range(values.size):
-        out[i] = values[i] * scale + loc
-
-
-@kernel(error_model="numpy")
 def _prepare(kind, row, out):  # type: ignore[no-untyped-def]
     """What `_term` takes of an entry's parameters."""
     if kind == NORMAL:
@@ -118,20 +94,20 @@ def _prepare(kind, row, out):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def add_log_ratios(kind, values, which, used, table, first, plain, out, magnitudes):  # type: ignore[no-untyped-def]
+def add_log_ratios(kind, values, which, used, table, plain, out, magnitudes):  # type: ignore[no-untyped-def]
     """Log-ratios of standard variates; which (selected,): rows; used (rows,): entries of each that were asked for.
 
     plain (P,): a plain entry. Components but the first that are plain everywhere add nothing.
     """
-    m, count, width = max(0, min(values.shape[1], table.shape[1] - first)), table.shape[0], plain.size
+    m, count, width = min(values.shape[1], table.shape[1]), table.shape[0], plain.size
     given, sizes, bins = np.empty((count, m, width + 1)), np.empty(count), (width + 1) // 2
     moved, some = np.empty(count, np.int64), 0
     for c in range(count):
         is_plain = c > 0
         for j in range(m):
-            _prepare(kind, table[c, first + j, :width], given[some, j])
+            _prepare(kind, table[c, j, :width], given[some, j])
             for p in range(width):
-                is_plain &= table[c, first + j, p] == plain[p]
+                is_plain &= table[c, j, p] == plain[p]
         if not is_plain:
             moved[some] = c
             some += 1

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hpcdp.importance import _chain_kernels as chain
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import CHAINED, PLAIN, Component, Entry
+from hpcdp.importance.kinds import CHAINED, PLAIN, Component
 from hpcdp.importance.pool import Elite
 
 Floats = NDArray[np.float64]
@@ -142,10 +142,10 @@ def _values(elites: Sequence[Elite], kind: str) -> _Values | None:
     """Of a kind whose places all outputs asked for, in the same way; None: of none."""
     rows, steps = [], dict[int, float]()
     for elite in elites:
-        entries, count = _places(elite.tape, kind, elite.which)
+        values, count = _places(elite.tape, kind, elite.which)
         if not count:
             return None
-        rows.append(np.hstack([entry.values for entry in entries])[elite.which, :count])
+        rows.append(values[elite.which, :count])
         steps |= {place: elite.tape.steps.get(place, 0.0) if kind == "exponential" else 0.0 for place in range(count)}
     if len({part.shape[1] for part in rows}) != 1:
         return None
@@ -155,14 +155,14 @@ def _values(elites: Sequence[Elite], kind: str) -> _Values | None:
     return _Values(kind, values, scored, own)
 
 
-def _places(tape: Tape, kind: str, which: Ints) -> tuple[list[Entry], int]:
-    """A tape's entries of a kind, in order, and how many places each of these outputs has; 0 where they are not alike."""
-    entries = sorted((entry for entry in tape.entries() if entry.kind == kind), key=lambda entry: entry.first)
-    if not entries or any(entry.rows is not None for entry in entries):
-        return entries, 0
-    used = np.sum([entry.used for entry in entries], axis=0)[which]
-    count = int(used.max(initial=0))
-    return entries, count if count <= _MOST_PLACES and (used == count).all() else 0
+def _places(tape: Tape, kind: str, which: Ints) -> tuple[Floats, int]:
+    """A tape's variates of a kind, and how many places each of these outputs has; 0 where they are not alike."""
+    for entry in tape.entries():
+        if entry.kind == kind:
+            used = entry.used[which]
+            count = int(used.max(initial=0))
+            return entry.values, count if count <= _MOST_PLACES and (used == count).all() else 0
+    return np.zeros((tape.size, 0)), 0
 
 
 def _scaled(of: _Values, c: Floats, weights: Floats) -> Floats | None:

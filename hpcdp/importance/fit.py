@@ -7,18 +7,16 @@ modes are told apart by expectation and maximisation. Heuristic: whatever is pro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.importance.chains import Near, chained
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import BINS, MOST_VALUES, PLAIN, Component
-from hpcdp.importance.pool import Elite, Place, find_places, log_ratios
+from hpcdp.importance.kinds import BINS, PLAIN, Component
+from hpcdp.importance.pool import Elite, Place, find_places, ratios_of
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _MOST_MODES = 4
 _NARROW, _NARROWEST = 0.7, 0.05  # spreads of normals, of plain ones 1
@@ -27,7 +25,7 @@ _ROUNDS = 12
 _JUDGED = 1_000  # outputs by which it is judged how many modes there are
 _GAIN = 0.1  # of the log-likelihood of an output that was kept out, from which on another mode is worth it
 _CLEAR = 3.0  # standard errors from which on a place is tilted at all
-_WIDEST, _LARGEST_TILT = 4.0, 30.0
+_WIDEST = 4.0
 _PLAIN_SHARE = 0.01  # of each place with tilted masses, so that no value is impossible
 _STEP = 2.0**-53  # of uniforms
 _SPLIT = 8.0  # of the log-likelihood, by which another bin must be worth it
@@ -113,10 +111,10 @@ def wild(tape: Tape) -> list[Component]:
     scales = (2.0, 4.0, 8.0) if places <= 4 else (1.5, 2.0, 4.0) if places <= 12 else (1.2, 1.5)
     found: list[Component] = []
     for scale in scales:
-        found.append({kind: np.tile(_widened(kind, scale), (n, 1)) for kind, n in lengths.items() if kind != "order"})
+        found.append({kind: np.tile(_widened(kind, scale), (n, 1)) for kind, n in lengths.items()})
     if 1 < places <= 16:
         for kind, n in lengths.items():
-            for place in range(n if kind != "order" else 0):
+            for place in range(n):
                 table = np.tile(PLAIN[kind], (n, 1))
                 table[place] = _widened(kind, 4.0)
                 found.append({kind: table})
@@ -126,21 +124,17 @@ def wild(tape: Tape) -> list[Component]:
 def _widened(kind: str, scale: float) -> Floats:
     if kind == "normal":
         return np.array([0.0, scale])
-    if kind in ("exponential", "gamma"):
+    if kind == "exponential":
         return np.array([scale])
     if kind == "laplace":
         return np.array([0.5, scale, scale])
-    if kind == "uniform":
-        near = 2.0 ** -np.linspace(2.0, min(40.0, 4.0 + 6.0 * scale), BINS // 2 - 1)[::-1]
-        edges = np.concatenate([near, [0.5], 1.0 - near[::-1]])
-        return np.concatenate([np.full(BINS, 1.0 / BINS), np.round(edges / _STEP) * _STEP])
-    if kind in ("poisson", "binomial"):
-        return np.array([np.log(scale)])
-    return PLAIN[kind]
+    near = 2.0 ** -np.linspace(2.0, min(40.0, 4.0 + 6.0 * scale), BINS // 2 - 1)[::-1]
+    edges = np.concatenate([near, [0.5], 1.0 - near[::-1]])
+    return np.concatenate([np.full(BINS, 1.0 / BINS), np.round(edges / _STEP) * _STEP])
 
 
 def _ratios(elites: Sequence[Elite], components: Sequence[Component]) -> Floats:
-    return np.concatenate([log_ratios(elite.tape, elite.which, components) for elite in elites])
+    return np.concatenate([ratios_of(elite.tape, elite.which, components)[:, 1:] for elite in elites])
 
 
 def _mixed(ratios: Floats, shares: Sequence[float]) -> Floats:
@@ -178,8 +172,6 @@ def _principal(places: Sequence[Place], weights: Floats) -> Floats | None:
     """The first principal component of what outputs were given, (outputs,); None: nothing differs."""
     columns = []
     for place in places:
-        if place.kind == "order":
-            continue
         column = np.zeros(weights.size)
         column[place.output] = place.values
         mean = weights @ column / weights.sum()
@@ -205,14 +197,13 @@ def fit_product(places: Sequence[Place], weights: Floats) -> Component:
         total = float(own.sum())
         if total > 0.0:
             own, values = own[inside] / total, place.values[inside]
-            base = tuple(part[inside] for part in place.base) if isinstance(place.base, tuple) else place.base
-            row = _FIT[place.kind](values, own, 1.0 / float((own * own).sum()), base)
+            row = _FIT[place.kind](values, own, 1.0 / float((own * own).sum()))
             if row is not None:
                 found[place.kind][place.place, : row.size] = row
     return {kind: table for kind, table in found.items() if (table != PLAIN[kind]).any()}
 
 
-def _fit_normal(x: Floats, w: Floats, size: float, _: Any) -> Floats | None:
+def _fit_normal(x: Floats, w: Floats, size: float) -> Floats | None:
     mean = float(w @ x)
     scale = float(np.sqrt(w @ (x - mean) ** 2))
     is_moved, is_wide = abs(mean) > _CLEAR / np.sqrt(size), scale > 1.0 + _CLEAR / np.sqrt(2.0 * size)
@@ -222,12 +213,12 @@ def _fit_normal(x: Floats, w: Floats, size: float, _: Any) -> Floats | None:
     )
 
 
-def _fit_scale(x: Floats, w: Floats, size: float, base: Any = None) -> Floats | None:
-    mean = float(w @ x) / (1.0 if base is None else float(w @ base[0]))
+def _fit_exponential(x: Floats, w: Floats, size: float) -> Floats | None:
+    mean = float(w @ x)
     return np.array([max(mean, 0.05)]) if abs(mean - 1.0) > _CLEAR / np.sqrt(size) else None
 
 
-def _fit_laplace(x: Floats, w: Floats, size: float, _: Any) -> Floats | None:
+def _fit_laplace(x: Floats, w: Floats, size: float) -> Floats | None:
     up = x >= 0.0
     chance = float(w[up].sum())
     if abs(chance - 0.5) <= _CLEAR / np.sqrt(4 * size) and abs(float(w @ np.abs(x)) - 1.0) <= _CLEAR / np.sqrt(size):
@@ -240,61 +231,7 @@ def _fit_laplace(x: Floats, w: Floats, size: float, _: Any) -> Floats | None:
     return np.array([bounded, max(scales[0], 0.1), max(scales[1], 0.1)])
 
 
-def _fit_poisson(x: Floats, w: Floats, size: float, base: Any) -> Floats | None:
-    found, plain = float(w @ x), float(w @ base[0])
-    if plain <= 0.0 or abs(found - plain) <= _CLEAR * np.sqrt(plain / size):
-        return None
-    return np.array([np.log(max(found, 0.05 * plain) / plain)])
-
-
-def _fit_binomial(x: Floats, w: Floats, size: float, base: Any) -> Floats | None:
-    trials, chance = base
-    spread = float(w @ (trials * chance * (1.0 - chance)))
-    if abs(float(w @ (x - trials * chance))) <= _CLEAR * np.sqrt(max(spread, 1e-300) / size):
-        return None
-    tilt = 0.0
-    for _ in range(50):
-        odds = chance * np.exp(tilt)
-        p = odds / (1.0 - chance + odds)
-        slope = float(w @ (trials * p * (1.0 - p)))
-        step = float(w @ (x - trials * p)) / max(slope, 1e-12)
-        tilt = float(np.clip(tilt + np.clip(step, -2.0, 2.0), -_LARGEST_TILT, _LARGEST_TILT))
-        if abs(step) < 1e-9:
-            break
-    return np.array([float(np.clip(tilt, -7.0, 12.0))])
-
-
-def _fit_choice(x: Ints, w: Floats, size: float, masses: Any) -> Floats | None:
-    shares = np.bincount(x.astype(np.int64), w, masses.size)[: masses.size]
-    if (np.abs(shares - masses) <= _CLEAR * np.sqrt(masses * (1.0 - masses) / size) + 1e-12).all():
-        return None
-    mixed = (1.0 - _PLAIN_SHARE) * (shares * size + masses) / (size + 1.0) + _PLAIN_SHARE * masses
-    row = np.zeros(MOST_VALUES)
-    some = masses > 0.0
-    row[: masses.size][some] = np.log(mixed[some] / masses[some])
-    return row
-
-
-def _fit_order(x: Ints, w: Floats, size: float, items: Any) -> Floats | None:
-    """Masses of Plackett and Luce by Hunter's minorisation (2004), of orders of which the first few items are known."""
-    n, picked = int(items), x.astype(np.int64)
-    masses = np.ones(n)
-    steps = picked.shape[1] - (picked.shape[1] == n)  # the last of all items is no choice
-    if not steps:
-        return None
-    wins = sum(np.bincount(picked[:, j], w, n) for j in range(steps)) + 1.0 / size
-    for _ in range(30):
-        left, sums = np.ones((picked.shape[0], n)), np.full(n, 1.0 / size)
-        for j in range(steps):
-            rate = w / (left @ masses)
-            sums += rate @ left
-            np.put_along_axis(left, picked[:, j : j + 1], 0.0, axis=1)
-        masses = np.asarray(wins / sums)
-        masses /= np.exp(np.log(masses).mean())
-    return np.clip(np.log(masses), -6.0, 12.0)
-
-
-def _fit_uniform(x: Floats, w: Floats, size: float, _: Any) -> Floats | None:
+def _fit_uniform(x: Floats, w: Floats, size: float) -> Floats | None:
     """A density of at most 16 steps: the bin whose cut gains most is cut, as long as that is worth it."""
     order = np.argsort(x, kind="stable")
     x, cumulated = x[order], np.concatenate([[0.0], np.cumsum(w[order])])
@@ -353,14 +290,4 @@ def _best_cut(x: Floats, cumulated: Floats, low: float, high: float) -> tuple[fl
     return (float(gain[best]), edge) if low < edge < high else (0.0, low)
 
 
-_FIT: dict[str, Any] = {
-    "normal": _fit_normal,
-    "exponential": _fit_scale,
-    "laplace": _fit_laplace,
-    "uniform": _fit_uniform,
-    "gamma": _fit_scale,
-    "poisson": _fit_poisson,
-    "binomial": _fit_binomial,
-    "choice": _fit_choice,
-    "order": _fit_order,
-}
+_FIT = {"normal": _fit_normal, "exponential": _fit_exponential, "laplace": _fit_laplace, "uniform": _fit_uniform}

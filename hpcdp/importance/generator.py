@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from hpcdp.errors import MechanismError
-from hpcdp.importance.kinds import MOST_ORDERED, MOST_VALUES, draw_choices
 from hpcdp.importance.tape import LATE, Closed, Noted
 from hpcdp.keys import sequence
-from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, NORMAL, UNIFORM
+from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, LAPLACE, NORMAL, UNIFORM
 from hpcdp.mechanisms.outputs import Outputs, Schema
 from hpcdp.mechanisms.streams import Floats, Stream, _shape, broadcast_shape
 from hpcdp.study.databases import Input
@@ -23,6 +23,9 @@ from hpcdp.study.sampler import Sampler
 
 _MOST_SPAN = 1 << 21  # integers that are as likely as one another within 2⁻³², if made of a uniform
 _LARGEST = float(1 << 62)
+_MOST_ORDERED = 256  # items of an order that have proposals
+_LEAST_TAIL = 1e-300  # probabilities that are told apart
+_TABLED = 1 << 12  # whole numbers whose probabilities are kept
 _LEAST, _MOST = 5e-324, 1.7976931348623157e308  # floats above 0
 _ANY, _NOT_NEGATIVE, _POSITIVE, _FINITE = (-math.inf, math.inf), (0.0, math.inf), (_LEAST, math.inf), (_LEAST, _MOST)
 _SHAPE, _HALF_SHAPE = (0.1, _MOST), (0.2, _MOST)  # of gammas whose ratios are formed: smaller ones may be 0
@@ -37,11 +40,12 @@ class Tape(Noted):
     output i's alone, and what it draws is a function of the seed and i, whatever other outputs draw. `close()` of what
     `generator` gave says that its outputs are there: whatever is asked of it later ends the study.
 
-    With proposals: `normal`, `laplace`, `exponential`, `random`, `uniform` and their standard forms, `gamma`, `geometric`,
-    `poisson`, `binomial`, `multinomial` of one trial, `integers` of up to 2²¹ values, `choice` (with probabilities, or without
-    replacement), `permutation`, `shuffle`, `permuted` along rows, and what is made of these: `multivariate_normal`, `lognormal`,
-    `rayleigh`, `weibull`, `gumbel`, `logistic`, `pareto`, `power`, `standard_cauchy`, `chisquare`, `standard_t`, `f`, `beta`,
-    `dirichlet`, `negative_binomial`, `triangular`.
+    With proposals: `normal`, `laplace`, `exponential`, `random`, `uniform` and their standard forms, and what is made of these:
+    by inversion of a uniform `integers` of up to 2²¹ values, `choice` and `multinomial` of one trial; of an exponential
+    `geometric`, `rayleigh`, `weibull`, `gumbel`, `logistic`, `pareto`, `power`; of a Laplace variate, whose tails reach far,
+    `gamma`, `poisson`, `binomial`, `negative_binomial`, `standard_cauchy`; `permutation`, `shuffle`, `choice` without
+    replacement, and `permuted` along rows, by the order of exponentials; and `multivariate_normal`, `lognormal`, `chisquare`,
+    `standard_t`, `f`, `beta`, `dirichlet`, `triangular`.
     Other methods, other dtypes, streams that are spawned and whatever takes `bit_generator` draw plainly, with weight 1.
 
     Args:
@@ -122,10 +126,7 @@ class Tape(Noted):
             span = last - first + bool(endpoint)
             bounds = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
             if bounds[0] <= first <= first + span - 1 <= bounds[1] and span <= _MOST_SPAN:
-                if span <= MOST_VALUES:
-                    found = self._values(_even(span), size)
-                else:
-                    found = np.floor(np.asarray(self._variates(UNIFORM, 0.0, 1.0, size)) * span).astype(np.int64)
+                found = np.floor(np.asarray(self._variates(UNIFORM, 0.0, 1.0, size)) * span).astype(np.int64)
                 if size is None:
                     return (dtype if dtype in (int, bool) else kind.type)(int(found) + first)
                 shifted = found.astype(kind, copy=False)
@@ -137,34 +138,39 @@ class Tape(Noted):
     def choice(
         self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True
     ) -> Any:
-        """As of NumPy; without replacement by orders of Plackett and Luce, of up to 256 items."""
+        """As of NumPy; without replacement by the order of exponentials, of up to 256 items."""
         items = np.arange(a) if isinstance(a, int | np.integer) and a > 0 else np.asarray(a)
         n = items.shape[axis] if items.ndim and -items.ndim <= axis < items.ndim else 0
         masses = None if p is None else np.asarray(p, np.float64)
         wanted = 1 if size is None else math.prod(_shape(size))
         found: Any = None
         if n and replace and masses is None:
-            found = self.integers(0, n, size) if n > MOST_VALUES else self._values(_even(n), size)
+            found = self.integers(0, n, size)
         elif n and replace and masses is not None and masses.shape == (n,) and _is_law(masses):
-            own = masses / masses.sum()
-            if n <= MOST_VALUES:
-                found = self._values(own, size)
-            else:
-                found = draw_choices(own, None, np.asarray(self._variates(UNIFORM, 0.0, 1.0, size)))
-                found = int(found) if size is None else found
-        elif not (replace or self.by_rows) and masses is None and wanted <= n <= MOST_ORDERED and n:
-            order = self._order(n, wanted)
-            found = order[0] if size is None else order.reshape(_shape(size))
+            found = self._chosen(masses, size)
+        elif not (replace or self.by_rows) and masses is None and wanted <= n <= _MOST_ORDERED and n:
+            order = self._order(n)
+            found = order[0] if size is None else order[:wanted].reshape(_shape(size))
         if found is not None:
             return np.take(items, found, axis=axis)
         return self._plainly("choice", a, size, replace, p, axis, shuffle, is_shared=True)
+
+    def _chosen(self, masses: Floats, size: Any) -> Any:
+        """Numbers 0 to n − 1 with these probabilities (n,), by inversion."""
+        edges, last = np.cumsum(masses), int(np.flatnonzero(masses > 0.0)[-1])
+        coins = np.asarray(self._variates(UNIFORM, 0.0, 1.0, size))
+        return np.minimum(np.searchsorted(edges, coins * edges[-1], side="right"), last)
+
+    def _order(self, n: int) -> NDArray[np.int64]:
+        """Numbers 0 to n − 1 of the present output in a random order."""
+        return np.argsort(self._standards("exponential", (n,)), kind="stable")
 
     def _reordered(self, items: NDArray[Any], axis: int) -> NDArray[Any] | None:
         """The items of the present output in a random order along an axis; None: drawn without a proposal."""
         if self.by_rows or not items.ndim or not -items.ndim <= axis < items.ndim:
             return None
         n = items.shape[axis]
-        return np.take(items, self._order(n, n), axis=axis) if 0 < n <= MOST_ORDERED else None
+        return np.take(items, self._order(n), axis=axis) if 0 < n <= _MOST_ORDERED else None
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
         """As of NumPy."""
@@ -186,9 +192,9 @@ class Tape(Noted):
         """As of NumPy; by rows along the last axis of (size, items), else plain."""
         items, found = np.asarray(x), None
         if self.by_rows and items.ndim == 2 and axis in (1, -1) and len(items) == self.size:
-            n = items.shape[1]
-            if 0 < n <= MOST_ORDERED:
-                found = np.take_along_axis(items, self._block("order", n, n), axis=1)
+            if 0 < items.shape[1] <= _MOST_ORDERED:
+                order = np.argsort(self._standards("exponential", items.shape), axis=1, kind="stable")
+                found = np.take_along_axis(items, order, axis=1)
         elif items.ndim == 1 and axis in (None, 0, -1):
             found = self._reordered(items, 0)
         if found is None:
@@ -207,13 +213,9 @@ class Tape(Noted):
                 raise ValueError("size must match out.shape when used together")
             out[...] = self.standard_gamma(shape, out.shape)
             return out
-        return self._tilted("gamma", (shape,), size, lambda source: _Numpy.standard_gamma(source, shape, size))
-
-    def poisson(self, lam: Any = 1.0, size: Any = None) -> Any:
-        """As of NumPy."""
-        if not _all(lam, (0.0, 1e9)):
-            return self._plainly("poisson", lam, size)
-        return self._tilted("poisson", (lam,), size, lambda source: _Numpy.poisson(source, lam, size))
+        return _shown(
+            _inverted(self, size, special.gammaincinv, special.gammainccinv, np.asarray(shape, np.float64)), size
+        )
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """As of NumPy."""
@@ -221,13 +223,13 @@ class Tape(Noted):
         usual = trials.dtype.kind in "iu" and bool(((trials >= 0) & (trials < 1 << 53)).all())
         if not (usual and _all(p, (0.0, 1.0))):
             return self._plainly("binomial", n, p, size)
-        return self._tilted("binomial", (n, p), size, lambda source: _Numpy.binomial(source, n, p, size))
+        return _shown(_counted(self, size, "binomial", np.asarray(n, np.float64), np.asarray(p, np.float64)), size)
 
     def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
         """As of NumPy; one trial is a choice."""
         masses = np.asarray(pvals, np.float64)
-        if _index(n) == 1 and masses.ndim == 1 and 0 < masses.size <= MOST_VALUES and _is_law(masses):
-            found = np.asarray(self._values(masses / masses.sum(), size))
+        if _index(n) == 1 and masses.ndim == 1 and masses.size and _is_law(masses):
+            found = self._chosen(masses, size)
             return (found[..., None] == np.arange(masses.size)).astype(np.int64)
         return self._plainly("multinomial", n, pvals, size)
 
@@ -239,14 +241,9 @@ class Tape(Noted):
         return np.asarray(self._variates(kind, 0.0, 1.0, shape if shape else None))
 
     def _gammas(self, size: Any, shape: Any, *given: Any) -> Any:
-        """Standard gammas, an array."""
+        """Standard gammas above 0, an array."""
         wanted = broadcast_shape(size, shape, *given)
-        return np.asarray(self.standard_gamma(shape, wanted if wanted else None))
-
-    def standard_cauchy(self, size: Any = None) -> Any:
-        """As of NumPy: the size has the tail of an exponential's power, so that a tilt reaches far."""
-        drawn = np.asarray(self.laplace(0.0, 1.0, size))
-        return _shown(np.copysign(1.0 / np.tan(0.5 * np.pi * np.exp(-np.abs(drawn))), drawn), size)
+        return np.maximum(self.standard_gamma(shape, wanted if wanted else None), _LEAST_TAIL)
 
     def dirichlet(self, alpha: Any, size: Any = None) -> Any:
         """As of NumPy."""
@@ -254,7 +251,7 @@ class Tape(Noted):
         if shapes.ndim != 1 or not _all(shapes, _SHAPE):
             return self._plainly("dirichlet", alpha, size)
         wanted = (*(() if size is None else _shape(size)), shapes.size)
-        drawn = np.asarray(self.standard_gamma(shapes, wanted))
+        drawn = self._gammas(wanted, shapes)
         return drawn / drawn.sum(axis=-1, keepdims=True)
 
 
@@ -269,24 +266,65 @@ def _geometric(tape: Tape, size: Any, chance: Any) -> Any:
         return np.clip(np.ceil(found / rate), 1.0, _LARGEST).astype(np.int64)
 
 
-def _logistic(tape: Tape, size: Any, loc: Any, scale: Any) -> Any:
-    drawn = tape._base(EXPONENTIAL, size, loc, scale)
-    return loc + scale * (drawn + np.log(-np.expm1(-drawn)))
+def _tails(tape: Tape, size: Any, given: tuple[Any, ...]) -> tuple[Any, Floats]:
+    """Whether variates lie above their median, and the probability of what is as far out or farther on that side."""
+    drawn = tape._base(LAPLACE, size, *given)
+    return drawn >= 0.0, np.maximum(0.5 * np.exp(-np.abs(drawn)), _LEAST_TAIL)
+
+
+def _inverted(tape: Tape, size: Any, lower: Any, upper: Any, *given: Any) -> Floats:
+    """By inversion of the lower and the upper tail, functions of (*given, probability)."""
+    above, tail = _tails(tape, size, given)
+    out, whole = np.empty(tail.shape), [np.broadcast_to(one, tail.shape) for one in (*given, tail)]
+    for inverse, which in ((lower, ~above), (upper, above)):
+        out[which] = inverse(*(one[which] for one in whole))
+    return out
+
+
+_COUNTS: dict[str, tuple[Any, Any]] = {
+    "poisson": (special.pdtr, special.pdtrc),
+    "binomial": (
+        lambda k, n, p: np.where(k < n, special.betainc(np.maximum(n - k, 1.0), k + 1.0, 1.0 - p), 1.0),
+        lambda k, n, p: np.where(k < n, special.betainc(k + 1.0, np.maximum(n - k, 1.0), p), 0.0),
+    ),
+    "negative_binomial": (
+        lambda k, n, p: special.betainc(n, k + 1.0, p),
+        lambda k, n, p: special.betainc(k + 1.0, n, 1.0 - p),
+    ),
+}
+"""Distributions of whole numbers from 0 on: P(X ≤ k) and P(X > k), of k and the parameters."""
+
+
+def _counted(tape: Tape, size: Any, name: str, *given: Any) -> NDArray[np.int64]:
+    """Whole numbers by inversion: the least k that is as far out as the tail says; of few numbers from a table."""
+    above, tail = _tails(tape, size, given)
+    lower, upper = _COUNTS[name]
+    if not any(one.ndim for one in given) and (table := _table(name, *map(float, given))) is not None:
+        return np.where(above, np.searchsorted(-table[1], -tail), np.searchsorted(table[0], tail))
+    low, high = np.full(tail.shape, -1.0), np.zeros(tail.shape)
+
+    def reaches(k: Floats) -> Any:
+        return np.where(above, upper(k, *given) <= tail, lower(k, *given) >= tail)
+
+    while not (is_enough := reaches(high)).all():
+        low, high = np.where(is_enough, low, high), np.where(is_enough, high, 2.0 * high + 1.0)
+    while (high - low > 1.0).any():
+        middle = np.floor(0.5 * (low + high))
+        is_enough = reaches(middle)
+        low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
+    return high.astype(np.int64)
+
+
+@lru_cache(1 << 8)
+def _table(name: str, *given: float) -> tuple[Floats, Floats] | None:
+    """P(X ≤ k) and P(X > k) of the first whole numbers; None where these are not nearly all."""
+    lower, upper = (tail(np.arange(float(_TABLED)), *given) for tail in _COUNTS[name])
+    return (lower, upper) if upper[-1] <= _LEAST_TAIL else None
 
 
 def _f(tape: Tape, size: Any, above: Any, below: Any) -> Any:
     above, below = 0.5 * above, 0.5 * below
     return tape._gammas(size, above, below) / above / (tape._gammas(size, below, above) / below)
-
-
-def _beta(tape: Tape, size: Any, a: Any, b: Any) -> Any:
-    one, other = tape._gammas(size, a, b), tape._gammas(size, b, a)
-    return one / (one + other)
-
-
-def _student(tape: Tape, size: Any, df: Any) -> Any:
-    drawn = tape._base(NORMAL, size, df)
-    return drawn / np.sqrt(tape._gammas(size, 0.5 * df) / (0.5 * df))
 
 
 def _triangular(tape: Tape, size: Any, a: Any, c: Any, b: Any) -> Any:
@@ -306,17 +344,31 @@ _MADE: dict[str, tuple[dict[str, tuple[Any, _Domain]], Any]] = {
     "rayleigh": ({"scale": _SCALE}, lambda t, n, s: s * np.sqrt(2.0 * t._base(EXPONENTIAL, n, s))),
     "weibull": ({"a": (None, _POSITIVE)}, lambda t, n, a: t._base(EXPONENTIAL, n, a) ** (1.0 / a)),
     "gumbel": ({"loc": _PLACE, "scale": _SCALE}, lambda t, n, m, s: m + s * -np.log(t._base(EXPONENTIAL, n, m, s))),
-    "logistic": ({"loc": _PLACE, "scale": _SCALE}, _logistic),
+    "logistic": (
+        {"loc": _PLACE, "scale": _SCALE},
+        lambda t, n, m, s: m + s * ((e := t._base(EXPONENTIAL, n, m, s)) + np.log(-np.expm1(-e))),
+    ),
+    # the size has the tail of an exponential's power, so that a tilt reaches far
+    "standard_cauchy": (
+        {},
+        lambda t, n: np.copysign(1.0 / np.tan(0.5 * np.pi * np.exp(-np.abs(e := t._base(LAPLACE, n)))), e),
+    ),
     "pareto": ({"a": (None, _POSITIVE)}, lambda t, n, a: np.expm1(t._base(EXPONENTIAL, n, a) / a)),
     "power": ({"a": (None, _POSITIVE)}, lambda t, n, a: np.exp(-t._base(EXPONENTIAL, n, a) / a)),
     "chisquare": ({"df": (None, _FINITE)}, lambda t, n, df: 2.0 * t._gammas(n, 0.5 * df)),
-    "standard_t": ({"df": (None, _HALF_SHAPE)}, _student),
+    "standard_t": (
+        {"df": (None, _HALF_SHAPE)},
+        lambda t, n, df: t._base(NORMAL, n, df) / np.sqrt(t._gammas(n, 0.5 * df) / (0.5 * df)),
+    ),
     "f": ({"dfnum": (None, _HALF_SHAPE), "dfden": (None, _HALF_SHAPE)}, _f),
-    "beta": ({"a": (None, _SHAPE), "b": (None, _SHAPE)}, _beta),
-    # a Poisson variate whose mean is a gamma one
+    "beta": (
+        {"a": (None, _SHAPE), "b": (None, _SHAPE)},
+        lambda t, n, a, b: (one := t._gammas(n, a, b)) / (one + t._gammas(n, b, a)),
+    ),
+    "poisson": ({"lam": (1.0, (0.0, 1e9))}, lambda t, n, lam: _counted(t, n, "poisson", lam)),
     "negative_binomial": (
         {"n": (None, (_LEAST, 1e6)), "p": (None, (1e-3, 1.0))},
-        lambda t, size, n, p: np.asarray(t.poisson(t._gammas(size, n, p) * ((1.0 - p) / p))),
+        lambda t, size, n, p: _counted(t, size, "negative_binomial", n, p),
     ),
     "triangular": ({"left": (None, _ANY), "mode": (None, _ANY), "right": (None, _ANY)}, _triangular),
 }
@@ -346,12 +398,6 @@ for _name in (
     "vonmises", "wald", "zipf",
 ):  # fmt: skip
     setattr(Tape, _name, _method(_name))
-
-
-@lru_cache(1 << 10)
-def _even(n: int) -> Floats:
-    """Equal masses (n,), which nobody changes."""
-    return np.full(n, 1.0 / n)
 
 
 def _real(given: Any) -> Any:

@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hpcdp.engine.context import Context
 from hpcdp.engine.costs import Costs
 from hpcdp.engine.index import Index, first_of
-from hpcdp.engine.method import Learned, Rows
+from hpcdp.engine.method import Learned, Rows, memory
 from hpcdp.engine.outcomes import Report
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts
-from hpcdp.importance import plan
-from hpcdp.importance.plan import PARTS, level_series, parts_of, tape_keys, tested_pairs
+from hpcdp.errors import MechanismError
+from hpcdp.importance.generator import draw_tape
+from hpcdp.importance.kinds import Proposal
+from hpcdp.importance.plan import (
+    CHUNK,
+    PARTS,
+    PLAIN,
+    WEIGHING,
+    chosen_words,
+    describe,
+    last_of,
+    level_series,
+    parts_of,
+    tape_keys,
+    tested_pairs,
+)
 from hpcdp.importance.result import TapeResults
 from hpcdp.importance.work import Judge, chunk_sums, learn_levels, learned_state
-from hpcdp.mechanisms.outputs import Schema
+from hpcdp.mechanisms.outputs import Outputs, Schema
+from hpcdp.methods.sample_split.foreseen import aim_words
 from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
-from hpcdp.study._timing import Timing
+from hpcdp.study._timing import Timing, time_draws
 from hpcdp.study.databases import Input
 from hpcdp.study.problem import Problem, describe_pairs
 from hpcdp.study.sampler import Sampler
 
+_ALONE = 256  # outputs of the largest timed call of a draw one by one
+_LEVELS = 12  # rounds of draws that learning takes, about
 _WORDS = {"tape": "draw from proposals", "leftover": "draw the leftover"}
 
 
@@ -50,39 +68,70 @@ class ImportanceSampling(TapeResults):
         return phases
 
     def effort(self, problem: Problem, costs: Costs, phase: Phase) -> Effort:
-        series = phase.series[0]
+        series, e, last = phase.series[0], problem.study.estimate, last_of(problem)
         if series.kind not in PARTS:
-            return plan.level_effort(problem, costs)
-        return plan.draw_effort(series.item[0], series.kind, costs)
+            drawing = _LEVELS * costs.drawing(e.train, -(-e.train // CHUNK)) + costs.drawing(last, -(-last // CHUNK))
+            learn = 2.0 * WEIGHING * drawing + 1.0
+            return Effort(0.0, 0.0, learn, learn)
+        choice = series.item[0]
+        seconds = costs.drawing(choice.chunk, 1 if choice.by_rows else choice.chunk)
+        seconds *= WEIGHING if series.kind == "tape" else PLAIN
+        return Effort(seconds, seconds)
 
     def is_decided(self, problem: Problem, index: Index) -> bool:
         return tested_pairs(problem, index) is not None
 
     def amounts(self, problem: Problem) -> Amounts:
-        return plan.amounts(problem)
+        e = problem.study.estimate
+        learning = (_LEVELS * e.train + last_of(problem)) * len(problem.laws)  # the last round, should chains be tried
+        draws = learning + (0 if e.target is not None else 2 * e.test * len(problem.pairs))
+        return Amounts(draws, -(-draws // CHUNK), memory(problem), e.train)
 
     def decides(self, problem: Problem) -> bool:
         return True
 
     def known_draws(self, problem: Problem, index: Index) -> int:
-        return plan.known_draws(problem, index)
+        tested = tested_pairs(problem, index) or {}
+        return sum(choice.total(part, side) for choice in tested.values() for part in PARTS for side in (0, 1))
 
     def describe_plan(self, problem: Problem, costs: Costs, workers: int) -> Rows:
-        return plan.describe_target(problem)
+        target = problem.study.estimate.target
+        return [] if target is None else [("target", aim_words(target))]
 
     def describe_choices(self, problem: Problem, index: Index, costs: Costs, workers: int) -> Rows:
-        return plan.describe(problem, index, costs, workers)
+        return describe(problem, index, costs, workers)
 
     def describe_learned(self, problem: Problem, index: Index) -> Rows:
-        return plan.chosen_words(problem, index)
+        return chosen_words(problem, index)
 
     def describe_series(self, problem: Problem, series: Sequence[Series]) -> str:
         pairs = describe_pairs(problem, list(dict.fromkeys(one.pair for one in series)))
         return pairs if series[0].kind not in PARTS else f"{pairs}, {problem.describe_law(series[0].laws[0])}"
 
     def time_draws(self, sampler: Sampler, first: Input, schema: Schema, most: int) -> Timing:
-        """What plain draws on random tapes cost; see `hpcdp.importance.plan.time_draws_of`."""
-        return plan.time_draws_of(sampler, first, schema, most)
+        """What plain draws on random tapes cost by rows, and a call for each besides; of calls alone, where rows fail.
+
+        most: outputs of a timed call; 0: as many as there are in a chunk by rows, and some one by one.
+        """
+
+        def draw(size: int, by_rows: bool = True) -> Outputs:
+            how = {"proposal": Proposal.plain(), "is_plain": True, "by_rows": by_rows}
+            outputs, tape = draw_tape(sampler, first, sampler.key(first), None, 2, size, schema, **how)
+            if by_rows and tape.shared:
+                raise MechanismError("it draws what belongs to no output")
+            return outputs
+
+        alone = partial(draw, by_rows=False)
+        alone(1)  # kernels are loaded at a first call
+        many = min(_ALONE, most or _ALONE)
+        apart = time_draws(alone, many)
+        each = apart.per_draw + apart.per_call / many  # no call is for more than one
+        try:
+            draw(1)
+            found = time_draws(draw, most or CHUNK)
+        except MechanismError:
+            return Timing(0.0, each, apart.outputs)
+        return Timing(max(0.0, each - found.per_draw), found.per_draw, found.outputs)
 
     def files(self, problem: Problem, layout: Layout, series: Series) -> Iterable[Path]:
         return [layout.counter(problem.once(tape_keys)[series.pair], ())] if series.kind in PARTS else []

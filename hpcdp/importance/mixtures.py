@@ -22,7 +22,7 @@ from hpcdp.importance.chains import Near, can_chain
 from hpcdp.importance.curve import delta_by_loss
 from hpcdp.importance.fit import count_modes, fit
 from hpcdp.importance.kinds import Component, is_chain
-from hpcdp.importance.pool import FEWEST, Above, Known, Pool, log_ratios
+from hpcdp.importance.pool import FEWEST, Above, Known, Pool, ratios_of
 from hpcdp.importance.training import sums_above
 
 Floats = NDArray[np.float64]
@@ -197,12 +197,12 @@ def side_of(pool: Pool, components: Sequence[Component], known: Known, epsilons:
     ends = np.cumsum([0, *(tape.size for tape in pool.tapes)])
     parts = np.split(inside, np.searchsorted(inside, ends[1:-1]))
     ratios = [
-        log_ratios(tape, part - start, components)
+        ratios_of(tape, part - start, components)
         for tape, part, start in zip(pool.tapes, parts, ends[:-1], strict=True)
     ]
     factors = np.ones((2, epsilons.size))
     factors[1 - side] = np.exp(epsilons)
-    every = np.exp(np.clip(np.pad(np.concatenate(ratios), ((0, 0), (1, 0))), -_MOST_LOG, _MOST_LOG))
+    every = np.exp(np.clip(np.concatenate(ratios), -_MOST_LOG, _MOST_LOG))
     chains = np.array([False, *map(is_chain, components)])
     return Side(every, known.weights[side][inside] * (step / scores.size), classes[:, inside], factors, chains)
 

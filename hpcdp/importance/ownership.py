@@ -121,31 +121,27 @@ def _wild(tape: Tape, strength: float) -> Proposal:
     for kind, places in tape.lengths().items():
         length = min(_MOST_WILD, places)
         rows = [np.tile(PLAIN[kind], (length, 1))]
-        rows += [np.tile(_tilted(kind, way, strength, rng), (length, 1)) for way in range(4)]
+        rows += [np.tile(_tilted(kind, way, strength), (length, 1)) for way in range(4)]
         for _ in range(3 if length else 0):
-            rows.append(np.stack([_tilted(kind, int(way), strength, rng) for way in rng.integers(0, 4, length)]))
+            rows.append(np.stack([_tilted(kind, int(way), strength) for way in rng.integers(0, 4, length)]))
         tables[kind] = np.stack(rows) if length else np.zeros((8, 0, PLAIN[kind].size))
     return Proposal(np.full(8, 1.0 / 8.0), tables)
 
 
-def _tilted(kind: str, way: int, strength: float, rng: np.random.Generator) -> Floats:
+def _tilted(kind: str, way: int, strength: float) -> Floats:
     """Parameters of an entry that is far up, far down, wide or wider."""
     if kind == "normal":
         return np.array(
             [(5.0 * strength, 1.0), (-5.0 * strength, 1.0), (0.0, 4.0**strength), (0.0, 16.0**strength)][way]
         )
-    if kind in ("exponential", "gamma"):
+    if kind == "exponential":
         return np.array([(6.0, 0.1, 3.0, 20.0)[way] ** strength])
     if kind == "laplace":
         up, wide = 6.0**strength, (4.0, 20.0)[way % 2] ** strength
         return np.array([(0.95, up, 1.0), (0.05, 1.0, up), (0.5, wide, wide), (0.5, wide, wide)][way])
-    if kind == "uniform":
-        widths = 2.0 ** -np.arange(1.0, BINS)  # edges at 1/2, 1/4, …: as much in each bin between them
-        low = np.sort(widths)
-        both = np.concatenate([low[: BINS // 2 - 1], [0.5], 1.0 - low[: BINS // 2 - 1][::-1]])
-        edges = (np.sort(1.0 - widths), low, both, both)[way]
-        even, lengths = np.full(BINS, 1.0 / BINS), np.diff(np.concatenate([[0.0], edges, [1.0]]))
-        return np.concatenate([strength * even + (1.0 - strength) * lengths, edges])
-    if kind in ("poisson", "binomial"):
-        return np.array([(1.5, -1.5, 3.0, -3.0)[way] * strength])
-    return rng.normal(0.0, (1.0, 1.0, 2.0, 4.0)[way] * strength, PLAIN[kind].size)
+    widths = 2.0 ** -np.arange(1.0, BINS)  # edges at 1/2, 1/4, …: as much in each bin between them
+    low = np.sort(widths)
+    both = np.concatenate([low[: BINS // 2 - 1], [0.5], 1.0 - low[: BINS // 2 - 1][::-1]])
+    edges = (np.sort(1.0 - widths), low, both, both)[way]
+    even, lengths = np.full(BINS, 1.0 / BINS), np.diff(np.concatenate([[0.0], edges, [1.0]]))
+    return np.concatenate([strength * even + (1.0 - strength) * lengths, edges])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -15,29 +14,19 @@ from hpcdp._base.rounding import at_most, duration
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.costs import Costs
 from hpcdp.engine.index import Index, Span, first_of
-from hpcdp.engine.method import memory
-from hpcdp.engine.series import Effort, Series
+from hpcdp.engine.series import Series
 from hpcdp.engine.spans import gaps
-from hpcdp.engine.task import Amounts
-from hpcdp.errors import MechanismError
 from hpcdp.importance.bounds import leftover_draws, split_level
 from hpcdp.keys import digest_json
-from hpcdp.mechanisms.outputs import Outputs, Schema
-from hpcdp.methods.sample_split.foreseen import aim_words
 from hpcdp.store.stages import Stage
-from hpcdp.study._timing import Timing, time_draws
 from hpcdp.study.claims import parse_claim
-from hpcdp.study.databases import Input
 from hpcdp.study.estimate import FEWEST_TAPE, Estimate
 from hpcdp.study.problem import Problem
-from hpcdp.study.sampler import Sampler
 
 CHUNK, FEW = 1 << 16, FEWEST_TAPE
 LOOKED = 16  # every so many chunks that are counted one is looked at
 """Outputs of a chunk: drawn in one call, and in a call each."""
 
-_ALONE = 256  # outputs of the largest timed call of a draw one by one
-_LEVELS = 12  # rounds of draws that learning takes, about
 WEIGHING, PLAIN = 3.0, 1.3  # times what drawing alone costs, about, where a draw is weighed and where it is looked up
 _APART = 3.0  # standard errors by which a pair has to be behind another to be left out
 PARTS = ("tape", "leftover")
@@ -240,63 +229,6 @@ def last_of(problem: Problem) -> int:
     return e.test // _TAUGHT if e.target is None else min(_MOST_TAUGHT, e.target.most // _TAUGHT)
 
 
-def level_effort(problem: Problem, costs: Costs) -> Effort:
-    """Seconds to learn proposals, sets and bets of a pair."""
-    e, last = problem.study.estimate, last_of(problem)
-    drawing = _LEVELS * costs.drawing(e.train, -(-e.train // CHUNK)) + costs.drawing(last, -(-last // CHUNK))
-    learn = 2.0 * WEIGHING * drawing + 1.0
-    return Effort(0.0, 0.0, learn, learn)
-
-
-def draw_effort(choice: Choice, part: str, costs: Costs) -> Effort:
-    """Seconds to draw and weigh a chunk, or a plain one, which is looked up."""
-    chunk = costs.drawing(choice.chunk, 1 if choice.by_rows else choice.chunk)
-    seconds = chunk * (WEIGHING if part == "tape" else PLAIN)
-    return Effort(seconds, seconds)
-
-
-def amounts(problem: Problem) -> Amounts:
-    """What is known before levels have chosen: the draws that learning takes, and those of `test`."""
-    e = problem.study.estimate
-    learning = (_LEVELS * e.train + last_of(problem)) * len(problem.laws)  # the last round, should chains be tried
-    draws = learning + (0 if e.target is not None else 2 * e.test * len(problem.pairs))
-    return Amounts(draws, -(-draws // CHUNK), memory(problem), e.train)
-
-
-def time_draws_of(sampler: Sampler, first: Input, schema: Schema, most: int) -> Timing:
-    """What plain draws on random tapes cost: by rows, and what a call for each costs besides; of calls alone, where rows fail.
-
-    most: outputs of a timed call; 0: as many as there are in a chunk by rows, and some one by one.
-    """
-    from hpcdp.importance.generator import draw_tape
-    from hpcdp.importance.kinds import Proposal
-
-    def draw(size: int, by_rows: bool = True) -> Outputs:
-        how = {"proposal": Proposal.plain(), "is_plain": True, "by_rows": by_rows}
-        outputs, tape = draw_tape(sampler, first, sampler.key(first), None, 2, size, schema, **how)
-        if by_rows and tape.shared:
-            raise MechanismError("it draws what belongs to no output")
-        return outputs
-
-    alone = partial(draw, by_rows=False)
-    alone(1)  # kernels are loaded at a first call
-    many = min(_ALONE, most or _ALONE)
-    apart = time_draws(alone, many)
-    each = apart.per_draw + apart.per_call / many  # no call is for more than one
-    try:
-        draw(1)
-        found = time_draws(draw, most or CHUNK)
-    except MechanismError:
-        return Timing(0.0, each, apart.outputs)
-    return Timing(max(0.0, each - found.per_draw), found.per_draw, found.outputs)
-
-
-def describe_target(problem: Problem) -> Words:
-    """What a target asks for."""
-    target = problem.study.estimate.target
-    return [] if target is None else [("target", aim_words(target))]
-
-
 def describe(problem: Problem, index: Index, costs: Costs, workers: int) -> Words:
     """Lines of a plan, each with its name: exact where levels have chosen, else as far as the target tells."""
     numbers = list(first_of(problem.once(tape_keys)).values())
@@ -325,12 +257,6 @@ def chosen_words(problem: Problem, index: Index, time: Callable[[int, int], str]
     tested = tested_pairs(problem, index) or {}
     lines = [line for number, choice in [*tested.items()][:_SHOWN] for line in _chosen(problem, number, choice, time)]
     return lines + ([("", f"… and {_many(len(tested) - _SHOWN)} more")] if len(tested) > _SHOWN else [])
-
-
-def known_draws(problem: Problem, index: Index) -> int:
-    """Draws that training has chosen, of all pairs that are tested; 0 before all are learned."""
-    tested = tested_pairs(problem, index) or {}
-    return sum(choice.total(part, side) for choice in tested.values() for part in PARTS for side in (0, 1))
 
 
 def how_to_ask(e: Estimate, needed: float) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hpcdp.importance._kernels import mix_log_weights
 from hpcdp.importance.curve import fit_weighted, weighted_sums
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import Component, is_chain, join, whole
+from hpcdp.importance.kinds import Component, is_chain, join, log_ratios
 from hpcdp.losses.line.cells import LineCells
 
 Floats = NDArray[np.float64]
@@ -38,61 +38,39 @@ class Elite:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """What was found at one place: values and weights (size,), the number of each one's output; base: what was asked for.
-
-    base: of masses and orders that of all, else a tuple of arrays (size,).
-    """
+    """What was found at one place: values (size,), of uniforms in ascending order, and the number of each one's output."""
 
     kind: str
     place: int
-    values: NDArray[Any]
+    values: Floats
     output: Ints
-    base: Any
 
 
-def log_ratios(tape: Tape, which: Ints, components: Sequence[Component], with_plain: bool = False) -> Floats:
-    """log g_c − log f of these outputs under each component, (selected, components); with_plain: of the plain one first."""
-    tables = join(components, np.ones(len(components) + 1)).tables
-    out, magnitudes = np.zeros((which.size, len(components) + 1)), np.zeros(which.size)
-    for entry in whole(tape.entries(), tables):
-        entry.add_log_ratios(which, tables[entry.kind], out, magnitudes)
-    return out if with_plain else out[:, 1:]
+def ratios_of(tape: Tape, which: Ints, components: Sequence[Component]) -> Floats:
+    """log g_c − log f of these outputs under the plain component and each of these, (selected, 1 + components)."""
+    return log_ratios(tape.entries(), join(components, np.ones(len(components) + 1)), which)[0]
 
 
 def find_places(elites: Sequence[Elite]) -> list[Place]:
     """All that was found, place by place, over all tapes."""
-    parts: dict[tuple[str, int, Any], list[tuple[NDArray[Any], Ints, Any]]] = {}
+    parts: dict[tuple[str, int], list[tuple[Floats, Ints]]] = {}
     start = 0
     for elite in elites:
-        number = np.full(elite.tape.size, -1)
-        number[elite.which] = start + np.arange(elite.which.size)
+        number = start + np.arange(elite.which.size)
         start += elite.which.size
         for entry in elite.tape.entries():
-            mine = number if entry.rows is None else number[entry.rows]
+            used = entry.used[elite.which]
             for j in range(entry.places):
-                inside = (mine >= 0) & (entry.used > j)
-                values = entry.values[inside] if entry.kind == "order" else entry.values[inside, j]
-                key: Any = ()
-                base = entry.base
-                if entry.kind == "choice":
-                    key = base.tobytes()
-                elif entry.kind == "order":
-                    key = base, entry.values.shape[1]
-                elif base is not None:
-                    bases = base if isinstance(base, tuple) else (base,)
-                    base = tuple(np.broadcast_to(part, entry.values.shape)[inside, j] for part in bases)
-                parts.setdefault((entry.kind, entry.first + j, key), []).append((values, mine[inside], base))
-    found = []
-    for (kind, place, _), some in parts.items():
-        values, outputs = (np.concatenate([part[i] for part in some]) for i in (0, 1))
-        base = some[0][2]
+                found = entry.values[elite.which[used > j], j], number[used > j]
+                parts.setdefault((entry.kind, j), []).append(found)
+    places = []
+    for (kind, place), some in parts.items():
+        values, outputs = (np.concatenate(part) for part in zip(*some, strict=True))
         if kind == "uniform":  # sorted once, for all the fits
             order = np.argsort(values, kind="stable")
             values, outputs = values[order], outputs[order]
-        if isinstance(base, tuple):
-            base = tuple(np.concatenate(columns) for columns in zip(*(part[2] for part in some), strict=True))
-        found.append(Place(kind, place, values, outputs, base))
-    return found
+        places.append(Place(kind, place, values, outputs))
+    return places
 
 
 class _Tiles:
@@ -210,7 +188,7 @@ def _log_mixed(
         logs = np.log(np.asarray([shares[0], *(shares[k] for k in used)], np.float64))
     for start in range(0, tape.size, _BLOCK):
         block = np.arange(start, min(tape.size, start + _BLOCK))
-        ratios = log_ratios(tape, block, [components[k] for k in used], True)
+        ratios = ratios_of(tape, block, [components[k] for k in used])
         mix_log_weights(ratios, logs, found[start : start + block.size])
         if tiles is not None:
             tiles.add(ratios[:, [at + 1 for at, k in enumerate(used) if is_tile[k]]])

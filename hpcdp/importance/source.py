@@ -1,16 +1,15 @@
-"""Entries of all outputs of a call at once: of each kind a block (size, m), drawn and tilted by component."""
+"""Standard variates of all outputs of a call at once: of each kind a block (size, m), drawn and tilted by component."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.importance import _chain_kernels as chains
 from hpcdp.importance import _kernels as kernels
-from hpcdp.importance.kinds import CODES, PLAIN, Proposal, draw_choices, draw_order, draw_tilted, is_chained
+from hpcdp.importance.kinds import CODES, PLAIN, Proposal, is_chained
 from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, UNIFORM
 from hpcdp.mechanisms.streams import Bits, Floats
 
@@ -61,7 +60,6 @@ class Source:
     def __init__(self, proposal: Proposal, size: int, rows: list[Ints], bits: Bits, memory: Memory) -> None:
         self._tables, self._size, self._bits, self._memory = proposal.tables, size, bits, memory
         self._parts = [(c, own) for c, own in enumerate(rows) if c and own.size]
-        self._plain = np.random.Generator(bits)
         self._scores: dict[str, Floats] = {}  # of chained kinds
 
     def of(self, seed: np.random.SeedSequence) -> Source:
@@ -69,39 +67,13 @@ class Source:
         self._bits = Bits(seed)
         return self
 
-    def draw(self, kind: str, m: int, base: Any, first: int) -> NDArray[Any]:
-        """Each output's entries of a kind from place `first` on, (size, m); base: see `Entry`."""
-        table = self._tables.get(kind)
-        if table is None or first >= table.shape[1]:
-            parts = []
-        else:
-            parts = [(rows, table[c, first:]) for c, rows in self._parts]
-        if kind in CODES:
-            return self._standards(kind, m, parts)
-        if kind == "choice":
-            return self._choices(base, m, parts)
-        if kind == "order":
-            times = self._taken(EXPONENTIAL, self._size, base)
-            for rows, own in parts:
-                part = times[rows]
-                draw_order(part, 0, own[0])  # which tilts them
-                times[rows] = part
-            return draw_order(times, base, None)
-        tilt = np.full((self._size, m), PLAIN[kind][0]) if parts else None
-        for rows, own in parts:
-            tilt[rows, : own.shape[0]] = own[:m, 0]  # type: ignore[index]
-        return np.asarray(draw_tilted(kind, base, tilt, self._plain, (self._size, m)))
-
-    def _taken(self, code: int, *shape: int) -> Floats:
-        found = np.empty(shape)
-        self._bits.take(code, found.reshape(-1))
-        return found
-
-    def _standards(self, kind: str, m: int, parts: list[tuple[Ints, Floats]]) -> Floats:
-        code, block = CODES[kind], self._memory.take(self._size * m).reshape(self._size, m)
+    def draw(self, kind: str, m: int, first: int) -> Floats:
+        """Each output's entries of a kind from place `first` on, (size, m)."""
+        code, table = CODES[kind], self._tables.get(kind)
+        block = self._memory.take(self._size * m).reshape(self._size, m)
         self._bits.take(code, block.reshape(-1))
-        for rows, own in parts:
-            part, coins = block[rows], np.empty((0, 0, 0))
+        for c, rows in self._parts if table is not None and first < table.shape[1] else ():
+            own, part, coins = table[c, first:], block[rows], np.empty((0, 0, 0))  # type: ignore[index]
             if kind in ("laplace", "uniform"):  # coins of as many columns as are tilted
                 coins = self._taken(UNIFORM, 1 + (kind == "uniform"), rows.size, min(m, own.shape[0]))
             kernels.tilt(code, part, coins, own)
@@ -116,10 +88,7 @@ class Source:
             block[rows] = part
         return block
 
-    def _choices(self, masses: Floats, m: int, parts: list[tuple[Ints, Floats]]) -> Ints:
-        coins = self._taken(UNIFORM, self._size, m)
-        block = draw_choices(masses, None, coins)
-        for rows, own in parts:
-            for j in range(min(m, own.shape[0])):
-                block[rows, j] = draw_choices(masses, own[j], coins[rows, j])
-        return block
+    def _taken(self, code: int, *shape: int) -> Floats:
+        found = np.empty(shape)
+        self._bits.take(code, found.reshape(-1))
+        return found

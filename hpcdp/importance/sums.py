@@ -73,25 +73,12 @@ def weight_range(log_weight, error):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def _lower_units(least, largest, rate, cutoff):  # type: ignore[no-untyped-def]
-    """log(1 + λ w) in units, rounded down, of the least weight; 0 where the weight may be above the cut-off."""
-    value = _log1p(min(rate * least, _LARGEST_GAIN)) * _LOG_DOWN
-    return np.floor(value * (1.0 / UNIT)) if largest <= cutoff else 0.0
-
-
-@_jit
-def _upper_units(least, largest, rate, cutoff):  # type: ignore[no-untyped-def]
-    """−log(1 − κ w) in units, rounded up, of the largest weight up to the cut-off; 0 where it is certainly above."""
-    value = -_log1p(-(rate * min(largest, cutoff) * _STAKE_UP)) * _LOG_UP
-    return np.ceil(value * (1.0 / UNIT)) if least <= cutoff else 0.0
-
-
-@_jit
 def sum_bets(log_weights, errors, classes, reach, rates, cutoffs, is_upper):  # type: ignore[no-untyped-def]
-    """Sums of logarithms of a chunk by cell, in units, int64.
+    """Sums of log(1 + λw), rounded down, or of −log(1 − κw), rounded up, of a chunk by cell, in units, int64.
 
-    reach[c]: how many cells have class c in their set, the first ones; classes beyond the last are as the last. At most
-    `LARGEST_CHUNK` draws.
+    A lower bet takes the least weight there may be, 0 where it may be above the cut-off; an upper one the largest up to the
+    cut-off, 0 where it is certainly above. reach[c]: how many cells have class c in their set, the first ones; classes beyond
+    the last are as the last. At most `LARGEST_CHUNK` draws.
     """
     cells, last = rates.size, reach.size - 1
     logs, block = np.zeros(cells, np.int64), np.zeros(cells)
@@ -102,12 +89,13 @@ def sum_bets(log_weights, errors, classes, reach, rates, cutoffs, is_upper):  # 
             if inside == 0:
                 continue
             least, largest = weight_range(log_weights[i], errors[i])
-            if is_upper:
-                for j in range(inside):
-                    block[j] += _upper_units(least, largest, rates[j], cutoffs[j])
-            else:
-                for j in range(inside):
-                    block[j] += _lower_units(least, largest, rates[j], cutoffs[j])
+            for j in range(inside):
+                if is_upper and least <= cutoffs[j]:
+                    value = -_log1p(-(rates[j] * min(largest, cutoffs[j]) * _STAKE_UP)) * _LOG_UP
+                    block[j] += np.ceil(value * (1.0 / UNIT))
+                elif largest <= cutoffs[j] and not is_upper:
+                    value = _log1p(min(rates[j] * least, _LARGEST_GAIN)) * _LOG_DOWN
+                    block[j] += np.floor(value * (1.0 / UNIT))
         for j in range(cells):
             logs[j] += np.int64(block[j])
     return logs
@@ -129,17 +117,6 @@ def count_hits(log_weights, errors, classes, reach, cutoffs):  # type: ignore[no
             found |= hit
         union += found
     return hits, union
-
-
-@_jit
-def mean_terms(weights, shares, rate):  # type: ignore[no-untyped-def]
-    """Σ s log(1 + x) and Σ s x/(1 + x) with x = rate · weight; rate < 0 is an upper bet."""
-    logs, slopes = 0.0, 0.0
-    for i in range(weights.size):
-        x = rate * weights[i]
-        logs += shares[i] * _log1p(x)
-        slopes += shares[i] * (x / (1.0 + x))
-    return logs, slopes
 
 
 class Cells(NamedTuple):

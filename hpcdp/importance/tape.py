@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -13,9 +12,8 @@ from numpy.typing import NDArray
 
 from hpcdp.errors import MechanismError
 from hpcdp.importance import _kernels as kernels
-from hpcdp.importance.kinds import CODES, NAMES, Entry, Proposal, draw_choices, draw_order, draw_tilted, whole
+from hpcdp.importance.kinds import CODES, NAMES, Entry, Proposal, log_ratios
 from hpcdp.importance.source import Memory, Source
-from hpcdp.mechanisms._stream_kernels import EXPONENTIAL
 from hpcdp.mechanisms.streams import Bits, Floats, Stream, _shape, broadcast_shape
 
 Ints = NDArray[np.int64]
@@ -91,17 +89,14 @@ class Noted(Stream):
             self._others = _sequence(exchanged[1])
             other = Stream(self._others)
             self._exchanged = exchanged[0], other, Source(proposal, size, rows, other.bit_generator, self._memory)
-        self._entries: list[Entry] = []
-        self._places: dict[
-            str, int
-        ] = {}  # by rows the next of each kind; one by one, of the present output, after what is ready
+        self._blocks: dict[str, list[Floats]] = {}  # by rows, (size, places) one after another
+        # by rows the next of each kind; one by one, of the present output, after what is ready
+        self._places: dict[str, int] = {}
         self._layout: list[tuple[str, int]] = []
         self._sheets: dict[str, Floats] = {}  # one by one, (size, places)
         self._used: dict[str, Ints] = {}
         self._ready: dict[str, list[float]] = {}  # one by one, those that come next, the last of them first
         self._mosts: dict[str, int] = {}
-        self._own: dict[tuple[str, int, Any], tuple[list[int], list[Any], list[Any]]] = {}
-        self._edges: dict[Any, tuple[list[float], int]] = {}
         # of exponentials whose place is made a whole number of steps; 0: not always the same
         self.steps: dict[int, float] = {}
         self._at = 0
@@ -125,7 +120,7 @@ class Noted(Stream):
     def __del__(self) -> None:
         """Give back the memory of what was drawn, where nobody else holds it."""
         if self.__dict__.get("_memory") is not None:  # else of one output alone
-            self._entries, self._sheets = [], {}
+            self._blocks, self._sheets = {}, {}
             self._memory.give_back()
 
     @property
@@ -171,53 +166,31 @@ class Noted(Stream):
         return [*self._layout]
 
     def entries(self) -> list[Entry]:
-        """What outputs were given, of kinds that have proposals; of each kind as many places as are kept."""
-        found = [*self._entries]
+        """What outputs were given of each kind; as many places as are kept."""
+        found = []
+        for kind, blocks in self._blocks.items():
+            blocks[:] = [np.hstack(blocks)] if len(blocks) > 1 else blocks
+            found.append(Entry(kind, blocks[0], _full(*blocks[0].shape)))
         for kind, sheet in self._sheets.items():
-            if kind != "coin":
-                used = self._used[kind]
-                kept = self._sheets[kind] = np.ascontiguousarray(sheet[:, : int(used.max(initial=0))])
-                found.append(Entry(kind, 0, kept, used))
-        for (kind, place, _), (rows, values, bases) in self._own.items():
-            base = bases[0]
-            if kind not in ("choice", "order"):
-                columns = [np.asarray(part, np.float64)[:, None] for part in zip(*bases, strict=True)]
-                base = tuple(columns) if len(columns) > 1 else columns[0]
-            shaped = np.asarray(values) if kind == "order" else np.asarray(values)[:, None]
-            found.append(Entry(kind, place, shaped, _ones(len(rows), 1), base, np.asarray(rows, np.int64)))
+            used = self._used[kind]
+            kept = self._sheets[kind] = np.ascontiguousarray(sheet[:, : int(used.max(initial=0))])
+            found.append(Entry(kind, kept, used))
         return found
 
     def lengths(self) -> dict[str, int]:
         """Places of each kind that any output asked for."""
-        found: dict[str, int] = {}
-        for entry in self.entries():
-            found[entry.kind] = max(found.get(entry.kind, 0), entry.first + entry.places)
-        return found
+        return {entry.kind: entry.places for entry in self.entries()}
 
     def log_weights(self, which: Ints) -> tuple[Floats, Floats]:
         """log w of these outputs, and how far the computed one may be from it, at most; (selected,) each."""
         count = self.proposal.count
         if count == 1 or not which.size:
             return np.zeros(which.size), np.zeros(which.size)
-        ratios, magnitudes = np.zeros((which.size, count)), np.zeros(which.size)
-        terms = np.zeros(which.size)
-        for entry in whole(self.entries(), self.proposal.tables):
-            table = self.proposal.tables[entry.kind]
-            if entry.first >= table.shape[1]:
-                continue
-            entry.add_log_ratios(which, table, ratios, magnitudes)
-            columns = entry.values.shape[1]
-            own: Any = columns if entry.kind == "order" else np.minimum(entry.used, columns)
-            if entry.rows is not None:
-                placed = np.zeros(self.size)
-                placed[entry.rows] = own
-                own = placed
-            terms += own if np.ndim(own) == 0 else own[which]
+        ratios, off = log_ratios(self.entries(), self.proposal, which)
         weights = np.empty(which.size)
         with np.errstate(divide="ignore"):
             kernels.mix_log_weights(ratios, np.log(self.proposal.shares), weights)
-        # sums of n terms are n roundings of no more than the sum of their sizes, a term itself a few of its own
-        return weights, _EXACT * ((terms + 12.0) * magnitudes + count + 32.0)
+        return weights, _EXACT * (off + count + 32.0)
 
     def strata(self, which: Ints) -> tuple[Ints, Ints]:
         """The stratum of these outputs, and how many outputs each stratum has: one for each component that any is of."""
@@ -245,33 +218,25 @@ class Noted(Stream):
         for place in range(before, self._place("exponential")):
             self.steps[place] = step if self.steps.get(place, step) == step else 0.0
 
-    def _both(self, draw: Callable[[Source, Any], NDArray[Any]]) -> NDArray[Any]:
-        """A block of what it draws, of exchanged outputs of the other source; draw: of a source and the seed of that."""
-        block = draw(self._source, self._seed)
+    def _drawn(self, kind: str, m: int, first: int, *sheet: int) -> Floats:
+        """The next m entries of each output, of exchanged ones of the other source; sheet: key of a seed for them alone."""
+        block = (self._source.of(_child(self._seed, *sheet)) if sheet else self._source).draw(kind, m, first)
         if self._exchanged is not None:
             rows, _, other = self._exchanged
-            block = np.where(rows.reshape(-1, *[1] * (block.ndim - 1)), draw(other, self._others), block)
+            again = (other.of(_child(self._others, *sheet)) if sheet else other).draw(kind, m, first)
+            block = np.where(rows[:, None], again, block)
         return block
 
     def _standards(self, kind: str, shape: tuple[int, ...], scale: Any = 1.0, loc: Any = 0.0) -> Floats:
         """A new array of loc + scale · standard variates of this shape."""
-        found = self._from_rows(shape) if self.by_rows else None
-        if found is not None:
-            m, arranged = found
-            out = np.empty(shape)
-            view = arranged(self._block(kind, m, None))
-            if view.flags.c_contiguous and isinstance(scale, float) and isinstance(loc, float):
-                kernels.move(view.reshape(-1), scale, loc, out.reshape(-1))
-                return out
-            out[...] = view
-        elif self.by_rows:
-            out = self._common(kind, shape)
+        if self.by_rows:
+            found, out = self._from_rows(shape), np.empty(shape)  # first, as there may be no memory for it
+            drawn = self._common(kind, shape) if found is None else found[1](self._block(kind, found[0]))
+            np.multiply(drawn, scale, out=out)
         else:
             out = self._next(kind, math.prod(shape)).reshape(shape)
-        if not (isinstance(scale, float) and scale == 1.0):
             out *= scale
-        if not (isinstance(loc, float) and loc == 0.0):
-            out += loc
+        out += loc
         return out
 
     def _variates(self, kind: int, loc: float | Floats, scale: float | Floats, size: Any) -> Any:
@@ -289,46 +254,6 @@ class Noted(Stream):
             raise ValueError("size must match out.shape when used together")
         out[...] = self._standards(NAMES[kind], out.shape)
         return out
-
-    def _values(self, masses: Floats, size: Any) -> Any:
-        """Numbers 0 to n − 1, n ≤ MOST_VALUES, with these probabilities (n,), which nobody else changes."""
-        shape = () if size is None else _shape(size)
-        if not self.by_rows:
-            own = masses.tobytes()
-            drawn = [self._one_value(own, masses) for _ in range(math.prod(shape))]
-            return drawn[0] if size is None else np.array(drawn, np.int64).reshape(shape)
-        rows = self._from_rows(shape)
-        if rows is not None:
-            return np.array(rows[1](self._block("choice", rows[0], masses)), order="C")
-        out = draw_choices(masses, None, self._common("coin", shape))
-        return int(out) if size is None else out
-
-    def _tilted(self, kind: str, bases: tuple[Any, ...], size: Any, plain: Callable[[Stream], Any]) -> Any:
-        """Variates of a kind whose distribution the mechanism names; plain: NumPy's own way, of a stream."""
-        arrays = [np.asarray(base, np.float64) for base in bases]
-        own = np.broadcast_shapes(*(array.shape for array in arrays))
-        shape = own if size is None else _shape(size)
-        if np.broadcast_shapes(own, shape) != shape:
-            return plain(self._plain())  # which says what is wrong
-        if not self.by_rows:
-            if not shape and size is None:
-                return self._one_tilted(kind, tuple(array.item() for array in arrays))
-            wide = [np.broadcast_to(array, shape) for array in arrays]
-            out = np.empty(shape, np.float64 if kind == "gamma" else np.int64)
-            for place in np.ndindex(shape):
-                out[place] = self._one_tilted(kind, tuple(float(array[place]) for array in wide))
-            return out
-        rows = self._from_rows(shape)
-        if rows is None:
-            self.shared += 1
-            return plain(self)
-        m, arranged = rows
-        # a copy: what the mechanism does to its arrays must not change the tape
-        base = tuple(
-            array.copy() if not array.ndim else np.array(self._by_row(np.broadcast_to(array, shape), m))
-            for array in arrays
-        )
-        return np.array(arranged(self._block(kind, m, base)), order="C")
 
     def _passed(self, draw: Callable[[Stream], Any], is_shared: bool = False) -> Any:
         """What is drawn without a proposal, with weight 1; draw: of a stream; is_shared: by no rows, whatever its shape."""
@@ -371,15 +296,14 @@ class Noted(Stream):
             return np.moveaxis(array, array.shape.index(self.size), 0).reshape(self.size, m)
         return array.reshape(m, self.size).T if self.flat == "columns" else array.reshape(self.size, m)
 
-    def _block(self, kind: str, m: int, base: Any) -> NDArray[Any]:
-        """The next m entries of each output, of orders one, noted."""
-        first, places = self._places.get(kind, 0), 1 if kind == "order" else m
-        self._places[kind] = first + places
+    def _block(self, kind: str, m: int) -> Floats:
+        """The next m entries of each output, noted."""
+        first = self._places.get(kind, 0)
+        self._places[kind] = first + m
         self._layout.append((kind, m))
-        block = self._both(lambda source, _: source.draw(kind, m, base, first))
+        block = self._drawn(kind, m, first)
         if first < self._most(kind):
-            told = base[0] if isinstance(base, tuple) and len(base) == 1 else base
-            self._entries.append(Entry(kind, first, block, _ones(self.size, places), told))
+            self._blocks.setdefault(kind, []).append(block)
         return block
 
     # one by one
@@ -390,8 +314,7 @@ class Noted(Stream):
             self._sheets[kind], self._used[kind] = np.empty((self.size, 0)), np.zeros(self.size, np.int64)
         while (have := self._sheets[kind].shape[1]) < places:
             more = min(max(_COLUMNS, have), self._most(kind) - have)
-            key = _SHEETS + (kind == "coin"), CODES[kind], have
-            block = self._both(lambda source, seed: source.of(_child(seed, *key)).draw(kind, more, None, have))  # noqa: B023
+            block = self._drawn(kind, more, have, _SHEETS, CODES[kind], have)
             self._sheets[kind] = np.hstack([self._sheets[kind], block]) if have else block
         return self._sheets[kind]
 
@@ -422,59 +345,6 @@ class Noted(Stream):
         self._ready[kind] = ready
         return ready.pop()
 
-    def _note(self, kind: str, key: Any, value: Any, base: Any) -> None:
-        """The present output's next entry of a kind that has a base; key: what tells bases apart that are not alike."""
-        place = self._places.get(kind, 0)
-        self._places[kind] = place + 1
-        if place < self._most(kind):
-            for known, new in zip(
-                self._own.setdefault((kind, place, key), ([], [], [])), (self._at, value, base), strict=True
-            ):
-                known.append(new)
-
-    def _component(self) -> int:
-        """The component of the present output."""
-        return 0 if self._components is None else int(self._components[self._at])
-
-    def _own_tilt(self, kind: str) -> Floats | None:
-        """The parameters (P,) of the present output's next entry of a kind; None: plain."""
-        table, place = self.proposal.tables.get(kind), self._places.get(kind, 0)
-        return None if table is None or place >= table.shape[1] else table[self._component(), place]
-
-    def _one_tilted(self, kind: str, base: tuple[float, ...]) -> Any:
-        tilt = self._own_tilt(kind)
-        value = draw_tilted(kind, base, None if tilt is None else float(tilt[0]), self._plain(), None)
-        self._note(kind, None, value, base)
-        return value
-
-    def _one_value(self, own: bytes, masses: Floats) -> int:
-        tilt = self._own_tilt("choice")
-        key = own if tilt is None else (own, self._component(), self._places.get("choice", 0))
-        found = self._edges.get(key)
-        if found is None:
-            tilted = masses if tilt is None else masses * np.exp(tilt[: masses.size])
-            found = np.cumsum(tilted).tolist(), int(np.flatnonzero(tilted > 0.0)[-1])
-            if len(self._edges) > 1 << 12:
-                self._edges.clear()
-            self._edges[key] = found
-        place = self._places["coin"] = self._places.get("coin", 0) + 1
-        if place > self._most("coin"):
-            coin = float(self._plain().bit_generator.one(CODES["coin"]))
-        else:
-            coin = self._reach("coin", place).item(self._at, place - 1)
-        value = min(bisect_right(found[0], coin * found[0][-1]), found[1])
-        self._note("choice", own, value, masses)
-        return value
-
-    def _order(self, items: int, picked: int) -> Ints:
-        """The first items of a random order, (picked,), of the present output."""
-        times = np.empty(items)
-        self._plain().bit_generator.take(EXPONENTIAL, times)
-        found = draw_order(times, picked, self._own_tilt("order"))
-        if picked:
-            self._note("order", (items, picked), found.copy(), items)
-        return found
-
 
 def _sequence(seed: Any) -> np.random.SeedSequence:
     return seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
@@ -485,6 +355,6 @@ def _child(seed: Any, *key: int) -> np.random.SeedSequence:
 
 
 @lru_cache(4)
-def _ones(size: int, times: int) -> Ints:
+def _full(size: int, times: int) -> Ints:
     """So many entries of each output; nobody writes into it."""
     return np.full(size, times)

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.importance.bounds import leftover_draws, split_level
-from hpcdp.importance.sums import mean_terms
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -78,7 +77,8 @@ def choose_lower(weights: Floats, shares: Floats, draws: int, level: float, cuto
         rate = 1.0 / cutoff
     else:
         rate = _search(weights, shares, -math.log(level) / draws, 1.0, 1.0 / top, _MOST_LOWER)
-    return Bet(rate, expected_lower(rate, weights, shares, draws, level))
+    gain = _mean_terms(weights, shares, rate)[0] + math.log(level) / draws
+    return Bet(rate, min(1.0, max(0.0, math.expm1(gain) / rate)))
 
 
 def choose_upper(weights: Floats, shares: Floats, draws: int, level: float, cutoff: float) -> Bet:
@@ -90,19 +90,14 @@ def choose_upper(weights: Floats, shares: Floats, draws: int, level: float, cuto
     rate = 0.5 / cutoff
     if weights.max(initial=0.0) > 0.0:
         rate = _search(weights, shares, -math.log(level) / draws, -1.0, 1.0 / cutoff, _MOST_UPPER)
-    return Bet(rate, expected_upper(rate, weights, shares, draws, level, cutoff))
+    loss = _mean_terms(weights, shares, -rate)[0] + math.log(level) / draws
+    return Bet(rate, min(1.0, cutoff, -math.expm1(loss) / rate))
 
 
-def expected_lower(rate: float, weights: Floats, shares: Floats, draws: int, level: float) -> float:
-    """The lower bound to be expected of test draws with a given λ; heuristic. Other arguments: as in `choose_lower`."""
-    gain = mean_terms(weights, shares, rate)[0] + math.log(level) / draws
-    return min(1.0, max(0.0, math.expm1(gain) / rate))
-
-
-def expected_upper(rate: float, weights: Floats, shares: Floats, draws: int, level: float, cutoff: float) -> float:
-    """The upper bound to be expected of test draws with a given κ; heuristic. Other arguments: as in `choose_lower`."""
-    loss = mean_terms(weights, shares, -rate)[0] + math.log(level) / draws
-    return min(1.0, cutoff, -math.expm1(loss) / rate)
+def _mean_terms(weights: Floats, shares: Floats, rate: float) -> tuple[float, float]:
+    """Σ s log(1 + x) and Σ s x/(1 + x) with x = rate · weight; rate < 0 is an upper bet."""
+    x = rate * weights
+    return float(shares @ np.log1p(x)), float(shares @ (x / (1.0 + x)))
 
 
 def _search(weights: Floats, shares: Floats, cost: float, sign: float, scale: float, most: float) -> float:
@@ -112,7 +107,7 @@ def _search(weights: Floats, shares: Floats, cost: float, sign: float, scale: fl
     """
 
     def is_better_above(at: float) -> bool:
-        logs, slopes = mean_terms(weights, shares, sign * at * scale)
+        logs, slopes = _mean_terms(weights, shares, sign * at * scale)
         return bool(slopes < 1.0 and cost - logs - math.log1p(-slopes) > 0.0)
 
     low, high = 2.0**-_OCTAVES, most

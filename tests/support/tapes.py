@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import BINS, MOST_ORDERED, MOST_VALUES, Proposal, join
+from hpcdp.importance.kinds import BINS, Proposal, join
 
 Floats = NDArray[np.float64]
 
@@ -33,11 +33,6 @@ def component(rng: np.random.Generator, strength: float = 1.0) -> dict[str, Floa
         "exponential": np.exp(rng.uniform(-0.5, 1.0, (PLACES, 1)) * s),
         "laplace": np.stack([rng.uniform(0.1, 0.9, PLACES), *np.exp(rng.uniform(-0.4, 0.9, (2, PLACES)) * s)], axis=1),
         "uniform": np.stack(bins),
-        "gamma": np.exp(rng.uniform(-0.4, 0.8, (PLACES, 1)) * s),
-        "poisson": rng.uniform(-0.8, 0.8, (PLACES, 1)) * s,
-        "binomial": rng.uniform(-1.0, 1.0, (PLACES, 1)) * s,
-        "choice": rng.normal(0.0, 1.0 * s, (PLACES, MOST_VALUES)),
-        "order": rng.normal(0.0, 0.7 * s, (PLACES, MOST_ORDERED)),
     }
 
 

@@ -17,7 +17,7 @@ from hpcdp.importance.curve import weighted_sums
 from hpcdp.importance.fit import fit
 from hpcdp.importance.generator import Tape
 from hpcdp.importance.kinds import PLAIN, Proposal, is_chain, join
-from hpcdp.importance.pool import Elite, Pool, log_ratios
+from hpcdp.importance.pool import Elite, Pool, ratios_of
 
 Floats = NDArray[np.float64]
 
@@ -96,8 +96,8 @@ def test_weights_make_up_for_chains(name: str, style: str) -> None:
     check_mean(weights * (out > far).all(axis=1), float(law.sf(far)) ** 3, name)
     check_mean(weights * out[:, 0] * out[:, 2], float(law.mean()) ** 2, name)
     check_mean(weights * (out[:, 1] > far), float(law.sf(far)), name)
-    ratios = log_ratios(tape, np.arange(out.shape[0]), chained(kind, step))
-    taught = np.logaddexp.reduce(np.pad(ratios, ((0, 0), (1, 0))) + np.log(SHARES), axis=1)
+    ratios = ratios_of(tape, np.arange(out.shape[0]), chained(kind, step))
+    taught = np.logaddexp.reduce(ratios + np.log(SHARES), axis=1)
     np.testing.assert_allclose(-taught, logs, atol=1e-9, err_msg="training weighs draws as the test does")
 
 
@@ -164,7 +164,7 @@ def test_densities_are_products_of_conditional_ones(name: str) -> None:
     draw(tape, (400, 3))
     values = tape.entries()[0].values
     for component in chained(kind, step):
-        found = log_ratios(tape, np.arange(400), [component])[:, 0]
+        found = ratios_of(tape, np.arange(400), [component])[:, 1]
         exact = np.array([literal(kind, component[kind], own)[0] for own in values])
         np.testing.assert_array_equal(np.isinf(found), np.isinf(exact))
         inside = np.isfinite(exact)
@@ -201,7 +201,7 @@ def test_chains_that_end_at_every_place(name: str) -> None:
     tape = Tape(7, join(components, SHARES), SIZE, True)
     out = np.asarray(draw(tape, (SIZE, 3)), np.float64)
     (entry,), (strata, _) = tape.entries(), tape.strata(np.arange(SIZE))
-    every = log_ratios(tape, np.arange(SIZE), components)
+    every = ratios_of(tape, np.arange(SIZE), components)[:, 1:]
     for k, component in enumerate(components):
         table = component["exponential"]
         few = np.concatenate([np.arange(300), np.flatnonzero(strata == k + 1)[:3_000]])
@@ -242,7 +242,7 @@ def test_no_draw_of_a_chain_that_ends_is_missed(name: str) -> None:
     tape = Tape(8, join([component], np.array([0.3, 0.7])), SIZE, True)
     tape.exponential(size=(SIZE, len(steps)))
     (entry,), (strata, _) = tape.entries(), tape.strata(np.arange(SIZE))
-    found = log_ratios(tape, np.arange(SIZE), [component])[:, 0]
+    found = ratios_of(tape, np.arange(SIZE), [component])[:, 1]
     assert np.isfinite(found[strata == 1]).all()
     few = np.concatenate([np.arange(300), np.flatnonzero(strata == 1)[:3_000]])
     exact = [literal("exponential", component["exponential"], entry.values[i])[0] for i in few]

@@ -24,11 +24,9 @@ def reference(entries: list[Any], mixture: Proposal, output: int) -> Any:
     for c in range(mixture.count):
         total = WIDE(0.0)
         for entry in entries:
-            rows = np.arange(entry.values.shape[0]) if entry.rows is None else entry.rows
-            for row in np.flatnonzero(rows == output):
-                for j in range(min(int(entry.used[row]), 1 if entry.kind == "order" else entry.values.shape[1])):
-                    if entry.first + j < mixture.tables[entry.kind].shape[1]:
-                        total += literal(entry, int(row), j, mixture.tables[entry.kind][c, entry.first + j])
+            for j in range(min(int(entry.used[output]), entry.values.shape[1])):
+                if j < mixture.tables[entry.kind].shape[1]:
+                    total += literal(entry, output, j, mixture.tables[entry.kind][c, j])
         ratios.append(total)
     top = max(ratios)
     shares = [WIDE(share) for share in mixture.shares]
@@ -37,11 +35,7 @@ def reference(entries: list[Any], mixture: Proposal, output: int) -> Any:
 
 def literal(entry: Any, row: int, j: int, given: Floats) -> Any:
     """log g/f of one entry."""
-    x, p = entry.values[row] if entry.kind == "order" else WIDE(entry.values[row, j]), given.astype(WIDE)
-    one = WIDE(1.0)
-
-    def base(part: Any) -> Any:
-        return WIDE(np.broadcast_to(part, entry.values.shape)[row, j])
+    x, p, one = WIDE(entry.values[row, j]), given.astype(WIDE), WIDE(1.0)
 
     match entry.kind:
         case "normal":
@@ -51,27 +45,10 @@ def literal(entry: Any, row: int, j: int, given: Floats) -> Any:
         case "laplace":
             chance, scale = (p[0], p[1]) if x >= 0 else (one - p[0], p[2])
             return np.log(2 * chance / scale) + abs(x) - abs(x) / scale
-        case "uniform":
-            edges = np.concatenate([[WIDE(0.0)], p[BINS:], [one]])
-            b = int(np.searchsorted(edges, x, "right")) - 1
-            return np.log(p[b] / (edges[b + 1] - edges[b]))
-        case "gamma":
-            return x - x / p[0] - base(entry.base) * np.log(p[0])
-        case "poisson":
-            return x * p[0] - base(entry.base) * np.expm1(p[0])
-        case "binomial":
-            n, chance = (base(part) for part in entry.base)
-            grown = chance * np.expm1(p[0])
-            return x * p[0] - n * (np.log1p(grown) if grown > -0.5 else np.log(one - chance + chance * np.exp(p[0])))
-        case "choice":
-            masses = entry.base.astype(WIDE)
-            return p[int(x)] - np.log((masses * np.exp(p[: masses.size])).sum() / masses.sum())
-    assert entry.kind == "order"
-    left, total = list(range(entry.base)), WIDE(0.0)
-    for item in x:
-        total += p[item] - np.log(sum(np.exp(p[k]) for k in left)) + np.log(WIDE(len(left)))
-        left.remove(int(item))
-    return total
+    assert entry.kind == "uniform"
+    edges = np.concatenate([[WIDE(0.0)], p[BINS:], [one]])
+    b = int(np.searchsorted(edges, x, "right")) - 1
+    return np.log(p[b] / (edges[b + 1] - edges[b]))
 
 
 def all_kinds(g: Any, n: Any, times: int) -> None:
@@ -130,10 +107,6 @@ def test_the_bound_of_a_few_normals_is_far_below_what_sums_are_rounded_to() -> N
 @pytest.mark.parametrize(
     "kind, draw, row",
     (
-        ("gamma", lambda g, n: g.standard_gamma(1e6, n), np.array([1.0 + 1e-6])),
-        ("binomial", lambda g, n: g.binomial(1_000, 1.0 - 1e-12, n), np.array([-25.0])),
-        ("binomial", lambda g, n: g.binomial(10**6, 1e-9, n), np.array([1e-3])),
-        ("poisson", lambda g, n: g.poisson(1e6, n), np.array([1e-7])),
         ("exponential", lambda g, n: g.standard_exponential(n), np.array([1.0 + 1e-9])),
         ("normal", lambda g, n: g.standard_normal(n), np.array([1e-9, 1.0 - 1e-9])),
         ("laplace", lambda g, n: g.laplace(0.0, 1.0, n), np.array([0.5 + 1e-9, 1.0 + 1e-9, 1.0 - 1e-9])),
