@@ -13,7 +13,7 @@ from hpcdp import __version__
 from hpcdp._base.plugins import plugins
 from hpcdp.cli import auditing, checking, jobs, reading, running, starting
 from hpcdp.errors import WRONG
-from hpcdp.notions.orders import LARGEST_ORDER, ORDER
+from hpcdp.notions.renyi import LARGEST_ORDER, ORDER
 
 ORIENTATIONS = ("both", "forward", "reverse")
 LIMITS = ("exact", "hoeffding")

@@ -23,19 +23,6 @@ _sorted = 0  # values, by NumPy
 
 
 @kernel()
-def _encode(bits, keys):  # type: ignore[no-untyped-def]
-    """Keys whose unsigned order is the order of the floats: negative ones inverted, others with the sign bit set."""
-    for i in range(bits.size):
-        keys[i] = ~bits[i] if bits[i] > _SIGN else bits[i] | _SIGN  # −0.0 as 0.0
-
-
-@kernel()
-def _decode(keys, bits):  # type: ignore[no-untyped-def]
-    for i in range(keys.size):
-        bits[i] = keys[i] ^ _SIGN if keys[i] & _SIGN else ~keys[i]
-
-
-@kernel()
 def _radix_sort(keys, spare):  # type: ignore[no-untyped-def]
     """Sort keys least significant digit first; returns True when the result lies in spare."""
     radix = 1 << _BITS
@@ -65,13 +52,13 @@ def _radix_sort(keys, spare):  # type: ignore[no-untyped-def]
 
 
 def _by_radix(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    keys, spare = np.empty(values.size, np.uint64), np.empty(values.size, np.uint64)
-    _encode(np.ascontiguousarray(values).view(np.uint64), keys)
+    # keys whose unsigned order is that of the floats: negative ones inverted, others with the sign bit set, −0.0 as 0.0
+    bits = np.ascontiguousarray(values).view(np.uint64)
+    keys = np.where(bits > _SIGN, ~bits, bits | _SIGN)
+    spare = np.empty_like(keys)
     if _radix_sort(keys, spare):
-        keys, spare = spare, keys
-    out = spare.view(np.float64)
-    _decode(keys, out.view(np.uint64))
-    return out
+        keys = spare
+    return np.where(keys & _SIGN, keys ^ _SIGN, ~keys).view(np.float64)
 
 
 @cache

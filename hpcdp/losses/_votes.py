@@ -37,6 +37,7 @@ def class_of(loss: float, thresholds: NDArray[np.float64]) -> int:
 
 @kernel()
 def _log_ratios(v0, v1, n0, n1, out):  # type: ignore[no-untyped-def]
+    """out = log(v0/n0) − log(v1/n1), as `log_ratio` has it."""
     for i in range(v0.size):
         out[i] = log_ratio(v0[i], v1[i], n0, n1)
 

@@ -239,19 +239,6 @@ def _tail_bounds(head: float, n: float, p: float, q: float) -> tuple[float, floa
 
 
 @_jit
-def _rank(ascending: Floats, most: float) -> int:
-    """How many are at most so much; NumPy's searchsorted costs each start of a command a module of numba's with LAPACK."""
-    low, high = 0, ascending.size
-    while low < high:
-        middle = (low + high) // 2
-        if most < ascending[middle]:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-@_jit
 def event_probability(table: EventTable, pu: float, qu: float, pv: float, qv: float, z: float) -> float:
     """Upper bound on P(V >= v_obs + r (U - u_obs)); z places the cut-offs (any z gives a bound)."""
     if table.sparse:
@@ -262,7 +249,7 @@ def event_probability(table: EventTable, pu: float, qu: float, pv: float, qv: fl
     rare_u = _reach(z, nu, pu, qu)
 
     # Blocks of V start at the cut-off; all of V above them enters as one bounded tail.
-    start = blocks - _rank(table.v_low[::-1], mean_v + _reach(z, nv, pv, qv))
+    start = blocks - np.searchsorted(table.v_low[::-1], mean_v + _reach(z, nv, pv, qv), "right")
     if start == blocks:
         # The whole table lies above the cut-off: U is below it, or V is at least its first threshold.
         first = table.u_low[0]
@@ -280,8 +267,8 @@ def event_probability(table: EventTable, pu: float, qu: float, pv: float, qv: fl
     # Nodes from j_high down to j_low: above, V (or U) is too rare; below, the event is taken as certain.
     sure_v = mean_v - _reach(4.0, nv, pv, qv)
     least_u = max(mean_u - rare_u, table.u_obs + (sure_v - table.v_obs) / r)
-    j_low = max(0, _rank(table.u_low, least_u) - 1)
-    j_high = min(count - 1, _rank(table.u_low, mean_u + rare_u))
+    j_low = max(0, np.searchsorted(table.u_low, least_u, "right") - 1)
+    j_high = min(count - 1, np.searchsorted(table.u_low, mean_u + rare_u, "right"))
     while j_high >= 0 and table.v_end[j_high] <= start:
         j_high -= 1
     j_low = min(j_low, j_high)

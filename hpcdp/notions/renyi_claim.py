@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hpcdp._check import non_negative
 from hpcdp.analytic._curve import checked
 from hpcdp.notions.curve import TradeOffCurve
-from hpcdp.notions.orders import LARGEST_ORDER
+from hpcdp.notions.renyi import LARGEST_ORDER
 
 Floats = NDArray[np.float64]
 

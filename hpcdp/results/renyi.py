@@ -12,8 +12,16 @@ from numpy.typing import NDArray
 from hpcdp._base.asked import number_of, wrong
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.methods.sample_split.variational import several_losses
-from hpcdp.notions.orders import LARGEST_ORDER, ORDER
-from hpcdp.notions.renyi import Pieces, class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
+from hpcdp.notions.renyi import (
+    LARGEST_ORDER,
+    ORDER,
+    Pieces,
+    class_counts,
+    make_pieces,
+    renyi_lower,
+    renyi_plugin,
+    zcdp_lower,
+)
 from hpcdp.notions.spectrum import told_pairs
 from hpcdp.store.results import Arrays
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from hpcdp._base.plugins import import_path, plugins
 from hpcdp.losses import LOSSES, kind_of, validate_parameters
 from hpcdp.losses.counts import audit_etas
-from hpcdp.notions.orders import LARGEST_ORDER
+from hpcdp.notions.renyi import LARGEST_ORDER
 from hpcdp.study.section import (
     DURATION,
     WHOLE,

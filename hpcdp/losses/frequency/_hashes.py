@@ -32,6 +32,7 @@ def _mix(x):  # type: ignore[no-untyped-def]
 
 @kernel()
 def _hash_rows(words, out):  # type: ignore[no-untyped-def]
+    """h ← mix((h + start) ⊕ word) over the words of each row, from h = 0."""
     for i in range(words.shape[0]):
         h = np.uint64(0)
         for c in range(words.shape[1]):
@@ -41,6 +42,7 @@ def _hash_rows(words, out):  # type: ignore[no-untyped-def]
 
 @kernel()
 def _hash_bytes(data, ends, out):  # type: ignore[no-untyped-def]
+    """The same over words of 8 bytes, the last one filled with zeros, from h = mix(length)."""
     start = np.int64(0)
     for i in range(ends.size):
         h = _mix(np.uint64(ends[i] - start))
@@ -77,15 +79,8 @@ def _words(outputs: NDArray[Any]) -> Hashes:
     return table.view(np.uint64).reshape(outputs.shape[0], prod(outputs.shape[1:]))
 
 
-@kernel()
-def _pack(bits, words):  # type: ignore[no-untyped-def]
-    for i in range(bits.shape[0]):
-        for c in range(bits.shape[1]):
-            words[i, c >> 6] |= np.uint64(bits[i, c]) << np.uint64(c & 63)
-
-
 def pack_bits(outputs: NDArray[np.bool_]) -> Hashes:
     """Bits (size, d), d >= 1, in words of 64, shape (size, ceil(d/64)), uint64; the last word ends in zeros."""
-    words = np.zeros((outputs.shape[0], -(-outputs.shape[1] // 64)), np.uint64)
-    _pack(np.ascontiguousarray(outputs), words)
-    return words
+    words = np.zeros((outputs.shape[0], 8 * -(-outputs.shape[1] // 64)), np.uint8)
+    words[:, : -(-outputs.shape[1] // 8)] = np.packbits(outputs, axis=1, bitorder="little")
+    return words.view("<u8").astype(np.uint64, copy=False)

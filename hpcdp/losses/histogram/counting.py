@@ -17,6 +17,7 @@ class OutsideError(StudyError):
 
 @kernel()
 def _count(x, low, high, scale, counts):  # type: ignore[no-untyped-def]
+    """Add one to counts[⌊(x − low)·scale⌋] for each x; returns the place of the first one outside, −1 where none is."""
     last = counts.size - 1
     for i in range(x.size):
         if not (x[i] >= low and x[i] <= high):

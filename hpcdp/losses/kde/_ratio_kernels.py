@@ -25,15 +25,6 @@ def _terms(p, q, floor_p, floor_q):  # type: ignore[no-untyped-def]
     return differ, low_p, low_q
 
 
-@kernel(inline="always")
-def _log_ratio(p, q, floor_p, floor_q):  # type: ignore[no-untyped-def]
-    """L̂ of one point from the densities p, q >= 0 and their floors > 0; finite."""
-    differ, low_p, low_q = _terms(p, q, floor_p, floor_q)
-    if not differ:
-        return 0.0
-    return math.log(floor_p if low_p else p) - math.log(floor_q if low_q else q)
-
-
 @kernel()
 def _breaks(p0, p1, q0, q1, floor_p, floor_q, shares):  # type: ignore[no-untyped-def]
     """Shares of a cell, ascending from 0 to 1, between which neither density crosses a floor; returns how many pieces."""
@@ -94,7 +85,9 @@ def step_function(nodes, p, q, floor_p, floor_q, thresholds):  # type: ignore[no
     runs = 1
     shares = np.empty(6)
     for i in range(nodes.size):
-        code = class_of(_log_ratio(p[i], q[i], floor_p, floor_q), thresholds)
+        differ, low_p, low_q = _terms(p[i], q[i], floor_p, floor_q)
+        here = math.log(floor_p if low_p else p[i]) - math.log(floor_q if low_q else q[i]) if differ else 0.0
+        code = class_of(here, thresholds)
         runs, starts, codes = _append(runs, starts, codes, nodes[i], code)
         after = np.nextafter(nodes[i], np.inf)
         if i + 1 == nodes.size:

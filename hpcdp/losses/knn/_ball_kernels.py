@@ -33,32 +33,6 @@ _AIMED = 8  # so often the window is narrowed by interpolation before it is halv
 
 
 @kernel()
-def _to_distance(rank, metric):  # type: ignore[no-untyped-def]
-    """The distance of a rank."""
-    return math.sqrt(rank) if metric == EUCLIDEAN else rank
-
-
-@kernel()
-def _last_equal(rank, metric):  # type: ignore[no-untyped-def]
-    """The largest rank that is the same distance."""
-    if metric != EUCLIDEAN or rank == np.inf:
-        return rank
-    root = math.sqrt(rank)
-    bits = np.float64(rank).view(np.int64)
-    while math.sqrt(np.int64(bits + 1).view(np.float64)) == root:
-        bits += 1
-    return np.int64(bits).view(np.float64)
-
-
-@kernel()
-def _fold(rank, gap, metric):  # type: ignore[no-untyped-def]
-    """The rank once one column more differs by so much."""
-    if metric == EUCLIDEAN:
-        return rank + gap * gap
-    return rank + gap if metric == MANHATTAN else max(rank, gap)
-
-
-@kernel()
 def rank_points(query, blocks, leaf, metric, ranks):  # type: ignore[no-untyped-def]
     """Ranks of the points of a leaf: Σ (x − y)², Σ |x − y|, or max |x − y|."""
     columns, width = blocks.shape[1], blocks.shape[2]
@@ -200,7 +174,11 @@ def _list_leaves(low, high, first, last, most, metric, leaves, boxes, stack):  #
         node = stack[top]
         rank = 0.0
         for c in range(first.size):
-            rank = _fold(rank, max(low[node, c] - last[c], first[c] - high[node, c], 0.0), metric)
+            gap = max(low[node, c] - last[c], first[c] - high[node, c], 0.0)
+            if metric == CHEBYSHEV:
+                rank = max(rank, gap)
+            else:
+                rank += gap * gap if metric == EUCLIDEAN else gap
         if rank > most:
             continue
         if node < half:
@@ -275,27 +253,15 @@ def _settle(query, tree, cover, low, high, need, metric, work):  # type: ignore[
             low, high = high, 2.0 * high if high > 0.0 else np.inf
         else:
             rank = _select(rim, rim_weights, found, low, high, below, above, need - sure, few)
-            end = _last_equal(rank, metric)
+            end = rank  # the largest rank that is the same distance
+            if metric == EUCLIDEAN and rank < np.inf:
+                bits = np.float64(rank).view(np.int64)
+                while math.sqrt(np.int64(bits + 1).view(np.float64)) == math.sqrt(rank):
+                    bits += 1
+                end = np.int64(bits).view(np.float64)
             if end <= high:
                 return rank, inner + _weigh(rim, rim_weights, found, end), scans, size, reach
             high = end  # the last of the ball are as far as the window's end, by one root
-
-
-@kernel()
-def _group_end(leaf_of, order, start):  # type: ignore[no-untyped-def]
-    """Where a group of queries ends: at a new leaf, if it is not too small by then, and at its largest size."""
-    stop = start + 1
-    while stop < order.size and stop < start + _GROUP:
-        if stop >= start + _GROUP // 4 and leaf_of[order[stop]] != leaf_of[order[start]]:
-            break
-        stop += 1
-    return stop
-
-
-@kernel()
-def _tune(width, failed):  # type: ignore[no-untyped-def]
-    """The width of the next window: one in twenty fails, or so, which is cheaper than wider ones."""
-    return min(_WIDEST, width * 1.2) if failed else max(_NARROWEST, width * 0.99)
 
 
 @kernel()
@@ -317,7 +283,11 @@ def vote(tree, sample, stands, queries, leaf_of, order, need, metric, v0, v1):  
     step, spread, guess = 0.5, 0.3, 1.0
     start = 0
     while start < order.size:
-        stop = _group_end(leaf_of, order, start)
+        stop, leaf = start + 1, leaf_of[order[start]]
+        while stop < min(order.size, start + _GROUP):  # a group ends at a new leaf, if it is not too small by then
+            if stop >= start + _GROUP // 4 and leaf_of[order[stop]] != leaf:
+                break
+            stop += 1
         first[:], last[:] = np.inf, -np.inf  # the smallest box around these queries
         for place in order[start:stop]:
             for c in range(columns):
@@ -328,7 +298,7 @@ def vote(tree, sample, stands, queries, leaf_of, order, need, metric, v0, v1):  
             query = queries[order[t]]
             rank_points(query, lately, 0, metric, away)
             nearest = away.argmin()
-            radius, moved = radii[nearest], step * _to_distance(away[nearest], metric)
+            radius, moved = radii[nearest], step * (math.sqrt(away[nearest]) if metric == EUCLIDEAN else away[nearest])
             known = moved < _TRUSTED * radius
             if known:
                 low, high = radius - moved, radius + moved
@@ -339,11 +309,10 @@ def vote(tree, sample, stands, queries, leaf_of, order, need, metric, v0, v1):  
                 low, high = guess / (1.0 + spread), guess * (1.0 + spread)
             cover = (first, last, size, reach)
             rank, weight, scans, size, reach = _settle(query, tree, cover, low, high, need, metric, work)
-            if known:
-                step = min(1.0, _tune(step, scans > 1))
-            else:
-                spread = _tune(spread, scans > 1)
+            tuned = step if known else spread  # one window in twenty fails, or so, which is cheaper than wider ones
+            tuned = min(_WIDEST, tuned * 1.2) if scans > 1 else max(_NARROWEST, tuned * 0.99)
+            step, spread = (min(1.0, tuned), spread) if known else (step, tuned)
             v0[order[t]], v1[order[t]] = weight >> LABEL_BITS, weight & LABEL_MASK
             lately[0, :, t % _LATELY] = query
-            radii[t % _LATELY] = _to_distance(rank, metric)
+            radii[t % _LATELY] = math.sqrt(rank) if metric == EUCLIDEAN else rank
         start = stop

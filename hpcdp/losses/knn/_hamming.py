@@ -24,14 +24,6 @@ _NIBBLES = np.uint64(0x0F0F0F0F0F0F0F0F)
 _BYTES = np.uint64(0x0101010101010101)
 
 
-@kernel(inline="always")
-def _count_bits(x):  # type: ignore[no-untyped-def]
-    x = x - ((x >> np.uint64(1)) & _ODD)
-    x = (x & _PAIRS) + ((x >> np.uint64(2)) & _PAIRS)
-    x = (x + (x >> np.uint64(4))) & _NIBBLES
-    return np.int64((x * _BYTES) >> np.uint64(56))
-
-
 @kernel()
 def _vote(queries, unknown, rows, c0, total, k, columns, v0, v1):  # type: ignore[no-untyped-def]
     """Votes of the smallest whole ball with at least k voters, or of all voters when there are fewer.
@@ -49,7 +41,12 @@ def _vote(queries, unknown, rows, c0, total, k, columns, v0, v1):  # type: ignor
                 differ = unknown[i, w]
                 for plane in range(planes):
                     differ |= queries[i, w, plane] ^ rows[j, w, plane]
-                distance += _count_bits(differ)
+                differ -= (
+                    differ >> np.uint64(1)
+                ) & _ODD  # and now how many of its bits are set, by pairs, nibbles and bytes
+                differ = (differ & _PAIRS) + ((differ >> np.uint64(2)) & _PAIRS)
+                differ = (differ + (differ >> np.uint64(4))) & _NIBBLES
+                distance += np.int64((differ * _BYTES) >> np.uint64(56))
             near[distance, 0] += c0[j]
             near[distance, 1] += total[j]
         first = both = np.int64(0)

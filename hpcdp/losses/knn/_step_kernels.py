@@ -19,12 +19,14 @@ _SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 
 @kernel(inline="always")
 def _ordinal(x):  # type: ignore[no-untyped-def]
+    """o(x), a whole number with o(x) < o(y) where x < y, of neighbouring floats neighbouring ones; 0 of ±0."""
     bits = np.float64(x).view(np.int64)
     return bits if bits >= 0 else -(bits & _SIGN)
 
 
 @kernel(inline="always")
 def _from_ordinal(o):  # type: ignore[no-untyped-def]
+    """The float x with o(x) = o."""
     return np.int64(o).view(np.float64) if o >= 0 else -(np.int64(-o).view(np.float64))
 
 
@@ -92,13 +94,6 @@ def _append(runs, starts, votes, codes, start, v0, v1, code):  # type: ignore[no
 
 
 @kernel()
-def _grow(array):  # type: ignore[no-untyped-def]
-    grown = np.empty((2 * array.shape[0], *array.shape[1:]), array.dtype)
-    grown[: array.shape[0]] = array
-    return grown
-
-
-@kernel()
 def _sweep_on(a, b, k, table, from_a, starts, votes, codes, state):  # type: ignore[no-untyped-def]
     """Go on with `sweep_distinct` until its end or until the runs have no room; returns whether it is the end.
 
@@ -154,7 +149,11 @@ def sweep_distinct(a, b, k, table):  # type: ignore[no-untyped-def]
     starts, votes, codes = np.empty(1024), np.empty((1024, 2), np.int64), np.empty(1024, np.int64)
     from_a, state = np.empty(a.size + b.size, np.uint8), np.array([0, 0, 0, 1, 0])
     while not _sweep_on(a, b, k, table, from_a, starts, votes, codes, state):
-        starts, votes, codes = _grow(starts), _grow(votes), _grow(codes)
+        starts, votes, codes = (
+            np.concatenate((starts, starts)),
+            np.concatenate((votes, votes)),
+            np.concatenate((codes, codes)),
+        )
     runs = state[3]
     return state[4] == 0, starts[:runs].copy(), votes[:runs, 0].copy(), votes[:runs, 1].copy()
 
@@ -205,7 +204,11 @@ def sweep(a, b, k, n0, n1, thresholds, full, table):  # type: ignore[no-untyped-
         after_code = _code(after0, after1, k, n0, n1, thresholds, full, table)
         if union_code != codes[runs - 1] or after_code != codes[runs - 1]:
             if runs + 2 > codes.size:
-                starts, votes, codes = _grow(starts), _grow(votes), _grow(codes)
+                starts, votes, codes = (
+                    np.concatenate((starts, starts)),
+                    np.concatenate((votes, votes)),
+                    np.concatenate((codes, codes)),
+                )
             if union_code != codes[runs - 1]:
                 start = first_float(xa, xb, False)
                 runs = _append(runs, starts, votes, codes, start, union0, union1, union_code)
