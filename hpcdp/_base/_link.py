@@ -8,6 +8,7 @@ import select
 import socket
 import struct
 import threading
+from contextlib import suppress
 from typing import Any
 
 _HEAD = struct.Struct(">8sQ")
@@ -55,13 +56,19 @@ class Link:
         return bool(looking.poll(0))
 
     def close(self) -> None:
-        """Give up this end."""
+        """Give up this end in this process."""
         self._socket.close()
+
+    def end(self) -> None:
+        """End the connection, also for threads and processes that wait at either end."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self.close()
 
     def _fill(self) -> None:
         try:
             some = os.read(self._socket.fileno(), _PIECE)
-        except ConnectionError:
+        except OSError:  # the other end is gone, or this one
             some = b""
         if not some:
             raise EOFError

@@ -17,15 +17,17 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any
 from weakref import WeakSet
 
 from hpcdp._base._link import Link
 from hpcdp._base.asked import is_command
+from hpcdp._base.raised import describe_raised
 from hpcdp._base.threads import worker_environment
 from hpcdp.errors import HpcdpError
 
@@ -61,7 +63,7 @@ class ProcessDied(HpcdpError):
 
 
 class _Server:
-    """A server process, and our end of its link."""
+    """A server process, and our end of its link. What is said to it waits in a queue: it may be saying something itself."""
 
     def __init__(self) -> None:
         ours, theirs = (_above_streams(end) for end in socket.socketpair())
@@ -83,11 +85,29 @@ class _Server:
                 raise
         self.link = Link(ours)
         _links.add(self.link)
-        self.link.send(*_LOADED)
+        self._said: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
+        threading.Thread(target=self._send, name="hpcdp-node-send", daemon=True).start()
+        self.say(*_LOADED)
+
+    def say(self, *message: Any) -> None:
+        """Send it a message, in its turn; where it is gone, another one will be told."""
+        self._said.put(message)
+
+    def _send(self) -> None:
+        for message in iter(self._said.get, None):
+            with suppress(OSError):
+                self.link.send(*message)
+
+    def heard(self) -> Iterator[tuple[Any, ...]]:
+        """What it says, until it ends."""
+        with suppress(EOFError):
+            while True:
+                yield self.link.wait()
 
     def end(self) -> None:
         """Have it kill what is below it, and end."""
-        self.link.close()
+        self._said.put(None)
+        self.link.end()
         try:
             self.process.wait(_POLITE)
         except subprocess.TimeoutExpired:
@@ -165,7 +185,7 @@ class NodeExecutor(Executor):
         self._memory, self._environment = memory, dict(environment or {})
         self._calls: dict[int, _Call] = {}
         self._numbers = itertools.count()
-        self._lock, self._sending = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
         self._starts, self._is_closed, self._cleared = 0, False, threading.Event()
         self.is_ready = False
         self._server: _Server | None = None
@@ -178,40 +198,41 @@ class NodeExecutor(Executor):
         """The same of a pickle of (function, arguments, named). tries: that it may end its process."""
         call = _Call(Future(), data, tries)
         call.future.set_running_or_notify_cancel()  # Dask waits for ever for a call that was cancelled
-        with self._sending:
+        with self._lock:
             if self._is_closed:
                 raise RuntimeError("the node executor was shut down")
             number = next(self._numbers)
-            with self._lock:
-                self._calls[number] = call
-            self._server = self._server or self._begin()
-            with suppress(OSError):  # the server is gone: another one is told
-                self._server.link.send("call", number, data, tries)
+            self._calls[number] = call
+            if self._server is None:
+                self._begin()
+            else:
+                self._server.say("call", number, data, tries)
         return call.future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End all children, and what they started; calls that have not ended fail."""
-        with self._sending:
-            if self._is_closed:
-                return
-            self._is_closed = True
-        with self._lock:
-            left = list(self._calls.values())
-            self._calls.clear()
-        for call in left:
-            call.future.set_exception(RuntimeError("the node executor was shut down"))
-        if self._server is None:
+        if (server := self._close(RuntimeError("the node executor was shut down"))) is None:
             return
-        with suppress(OSError):
-            self._server.link.send("clear")
-            if self.is_ready and self._cleared.wait(_POLITE) and _owner == os.getpid() and not _spare:
-                _spare.append(self._server)
-                return
-        self._server.end()
+        server.say("clear")
+        if self.is_ready and self._cleared.wait(_POLITE) and _owner == os.getpid() and not _spare:
+            _spare.append(server)
+        else:
+            server.end()
 
-    def _begin(self) -> _Server:
+    def _close(self, error: BaseException) -> _Server | None:
+        """Take no more calls; those that have not ended fail so. The server that there was."""
+        with self._lock:
+            self._is_closed = True
+            calls, self._calls = self._calls, {}
+            server, self._server = self._server, None
+        for call in calls.values():
+            call.future.set_exception(error)
+        return server
+
+    def _begin(self) -> None:
+        """Start a server, and give it all calls; under the lock."""
         self._starts += 1
-        server = _take()
+        self._server = server = _take()
         main = sys.modules.get("__main__")
         settings = {
             "size": self.size,
@@ -224,45 +245,40 @@ class NodeExecutor(Executor):
             "by_command": is_command(),
             "main": getattr(main, "__file__", None),
         }
-        with suppress(OSError):
-            server.link.send("settings", settings)
+        server.say("settings", settings)
+        for number, call in self._calls.items():
+            server.say("call", number, call.data, call.tries)
         threading.Thread(target=self._listen, args=(server,), name="hpcdp-node", daemon=True).start()
-        return server
 
     def _listen(self, server: _Server) -> None:
         """Hear what a server says; where it ends, another one takes its place and gets all calls."""
-        with suppress(EOFError, OSError):
-            while not self._cleared.is_set():
-                kind, *values = server.link.wait()
+        try:
+            for kind, *values in server.heard():
                 self.is_ready = True
+                if kind == "cleared":
+                    self._cleared.set()
+                    return
                 getattr(self, f"_on_{kind}")(*values)
-        with self._sending:
+            self._replace(server)
+        except BaseException as error:  # of who hears news, or a defect: who waits for calls would wait for ever
+            own = isinstance(error, HpcdpError)
+            self._close(error if own else HpcdpError(f"the node executor ended: {describe_raised(error)}"))
+            server.end()
+
+    def _replace(self, server: _Server) -> None:
+        """Have another server in the place of one that ended, if there are calls: it may rest."""
+        with self._lock:
             if self._is_closed:
                 return
             server.end()
             self._server, self.is_ready = None, False
-            with self._lock:
-                calls = dict(self._calls)
-            if not calls:  # it rests: the next call starts another one
-                return
-            self._is_closed = self._starts >= (_STARTS if (server.process.returncode or 0) >= 0 else _KILLED)
-            if not self._is_closed:
-                self._server = self._begin()
-                for number, call in calls.items():
-                    with suppress(OSError):
-                        self._server.link.send("call", number, call.data, call.tries)
-                return
-        for number in calls:
-            if (left := self._pop(number)) is not None:
-                left.future.set_exception(
-                    HpcdpError("the process from which others are forked ended each time it was started")
-                )
+            if self._calls and self._starts >= (_STARTS if (server.process.returncode or 0) >= 0 else _KILLED):
+                raise HpcdpError("the process from which others are forked ended each time it was started")
+            if self._calls:
+                self._begin()
 
     def _on_ready(self) -> None:
         """Its libraries are loaded."""
-
-    def _on_cleared(self) -> None:
-        self._cleared.set()
 
     def _on_done(self, number: int, data: bytes) -> None:
         self._starts = 0

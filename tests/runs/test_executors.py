@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -180,6 +181,33 @@ def test_what_a_child_raises_is_of_types_that_its_caller_knows(tmp_path: Path) -
         sys.path.remove(str(tmp_path))
     assert type(error) is MechanismError
     assert "a task raised Odd: no luck" in str(error)
+
+
+def test_a_callback_may_submit_while_results_arrive() -> None:
+    """Each end of the link has more to write than the link holds."""
+    with NodeExecutor(2) as node:
+        begun: queue.SimpleQueue[Future[int]] = queue.SimpleQueue()
+        first, second = node.submit(bytes, 8 << 20), node.submit(bytes, 32 << 20)
+        first.add_done_callback(lambda _: begun.put(node.submit(len, bytes(128 << 20))))
+        assert begun.get(timeout=60).result(60) == 128 << 20
+        assert len(second.result(60)) == 32 << 20
+
+
+def tell_and_wait() -> None:
+    doing.tell(note="news")
+    time.sleep(1000)
+
+
+def test_who_waits_is_told_where_hearing_news_fails() -> None:
+    def hear(_: dict[str, Any]) -> None:
+        raise ValueError("no ears")
+
+    with NodeExecutor(1, hear) as node:
+        error = node.submit(tell_and_wait).exception(60)
+        assert isinstance(error, HpcdpError)
+        assert "ValueError: no ears" in str(error)
+        with pytest.raises(RuntimeError, match="shut down"):
+            node.submit(abs, -1)
 
 
 def test_an_executor_that_was_shut_down_takes_no_call() -> None:
