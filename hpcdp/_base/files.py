@@ -15,13 +15,21 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 from uuid import uuid4
 
-from hpcdp.errors import StoreError
+from hpcdp.errors import StoreError, StudyError
 
 _MOST_METADATA = 1 << 24
 # a key of 100 parts: tomllib takes memory as the square of their number
 _DEEP = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){99}""")
 MOST_BYTES = 256 << 20
 """A larger record, claim or study is none: the largest ones that hpcdp writes take a few megabytes."""
+
+
+def absolute(path: str | Path) -> Path:
+    """A path from the root of the file system; StudyError where it begins in the current folder and that was deleted."""
+    try:
+        return Path(path).absolute()
+    except FileNotFoundError:
+        raise StudyError("the current folder was deleted; accepted: one that exists (cd), or absolute paths") from None
 
 
 def own_folder(parent: Path) -> Path | None:

@@ -27,7 +27,7 @@ from hpcdp._base.signals import postponed
 
 _PACKAGE = Path(__file__).parents[1]
 
-_HOLDS = re.compile(r"^(from hpcdp\._base\.kernels import|@kernel\b|@_jit\b)", re.MULTILINE)  # files that hold kernels
+_SIGNS = (b"hpcdp._base.kernels import", b"@kernel", b"@_jit")  # of files that hold kernels
 
 _kernels: set[Any] = set()
 _thread = threading.local()
@@ -68,14 +68,13 @@ def _folder() -> str | None:
 
 def digest(package: Path) -> str:
     """Of numba's version, of the package's files that hold kernels, and of those that they import values from."""
-    texts = {path.relative_to(package).as_posix(): path.read_text() for path in package.rglob("*.py")}
-    wanted = {name for name, text in texts.items() if _HOLDS.search(text)}
+    texts = {path.relative_to(package).as_posix(): path.read_bytes() for path in package.rglob("*.py")}
+    wanted = {name for name, text in texts.items() if any(sign in text for sign in _SIGNS)}
     for name in list(wanted):
-        wanted |= {
-            f"{other.replace('.', '/')}.py" for other in re.findall(r"^from hpcdp\.([\w.]+) import", texts[name], re.M)
-        }
-    found = [numba.__version__, *(texts[name] for name in sorted(wanted & texts.keys()))]
-    return hashlib.sha256("\n".join(found).encode()).hexdigest()[:16]
+        others = re.findall(rb"^from hpcdp\.([\w.]+) import", texts[name], re.M)
+        wanted |= {f"{other.decode().replace('.', '/')}.py" for other in others}
+    found = [numba.__version__.encode(), *(texts[name] for name in sorted(wanted & texts.keys()))]
+    return hashlib.sha256(b"\n".join(found)).hexdigest()[:16]
 
 
 class _Locked(event.Listener):

@@ -128,7 +128,7 @@ def audited_claim(options: argparse.Namespace, study: Any) -> Any:
     from hpcdp.study.claims import parse_claim
 
     if options.claim is not None:
-        return parse_claim(options.claim, Path.cwd())
+        return parse_claim(options.claim)
     if study.study.claim is None:
         raise StudyError("--claim: none was given, and the study makes none; accepted: such as gaussian(mu=1)")
     return parse_claim(study.study.claim, study.folder)

@@ -193,7 +193,7 @@ def verify(options: argparse.Namespace) -> int:
     from hpcdp.study.claims import meaning, parse_claim
 
     refuse_contents(options)
-    claims = [parse_claim(text, Path.cwd()) for text in options.claim or ()]
+    claims = [parse_claim(text) for text in options.claim or ()]
     result = load_result(options.store)
     own = claim_of(result) if not claims else None
     if not claims and own is None:

@@ -45,7 +45,7 @@ def plan(options: argparse.Namespace) -> None:
         from hpcdp.driver.auditing import refuse_tape
 
         refuse_tape(study, "plan --truth")
-    wanted = options.truth is not None and (audited_claim(options, study), parse_claim(options.truth, Path.cwd()))
+    wanted = options.truth is not None and (audited_claim(options, study), parse_claim(options.truth))
     known = None
     if study.estimate.tape:  # levels in the store where its runs go by themselves tell how many draws follow
         from hpcdp.driver.driver import index_of

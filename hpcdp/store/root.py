@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcdp._base.asked import option
-from hpcdp._base.files import describe_link, make_folders, read_attributes
+from hpcdp._base.files import absolute, describe_link, make_folders, read_attributes
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.store.fence import create_exclusively
 from hpcdp.store.layout import EXPORTED, VERSION, Layout, group_metadata
@@ -35,7 +35,7 @@ def create_store(root: Path) -> Layout:
         return open_layout(root)
     if root.exists() and not _is_unfinished(layout) and not is_store(root):  # another run may have made it just now
         raise StudyError(f"{root} exists and is no hpcdp store; give another {option('store')}")
-    root.mkdir(parents=True, exist_ok=True)
+    absolute(root).mkdir(parents=True, exist_ok=True)
     for group in (*layout.groups, layout.root / "study" / "databases"):
         make_group(root, group, {})
     make_group(root, root, MARK)  # last: now it is a store

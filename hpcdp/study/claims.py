@@ -167,7 +167,7 @@ def factors_of(text: str) -> list[str]:
     return _TIMES.split(text)
 
 
-def parse_claim(text: str, folder: Path) -> Claim:
+def parse_claim(text: str, folder: Path = Path()) -> Claim:
     """Read a claim.
 
     `laplace(epsilon=...)`, `gaussian(mu=...)` and `gaussian(epsilon=..., delta=...)` (classical calibration,
@@ -182,7 +182,7 @@ def parse_claim(text: str, folder: Path) -> Claim:
 
     Args:
         text: the claim.
-        folder: what relative paths are relative to.
+        folder: what relative paths are relative to, the current folder.
 
     Returns:
         the claim, ready to be asked for delta and trade-off.
@@ -242,7 +242,7 @@ def as_claim(claim: Claim | str) -> Claim:
     """A claim, or its text read with paths relative to the current folder, as `parse_claim`."""
     if not isinstance(claim, Claim | str):
         raise wrong("claim", claim, "a text such as 'dp(epsilon=1)'")
-    return parse_claim(claim, Path.cwd()) if isinstance(claim, str) else claim
+    return parse_claim(claim) if isinstance(claim, str) else claim
 
 
 def meaning(text: str) -> str:

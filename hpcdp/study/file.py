@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from hpcdp._base.asked import address_of
-from hpcdp._base.files import parse_toml, place_of
+from hpcdp._base.files import absolute, parse_toml, place_of
 from hpcdp._base.messages import accepted_keys, describe_errors
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
@@ -178,13 +178,13 @@ class Study(Section):
         name and a digest, and who goes on with it gives the function again. Where another key takes a name, such as
         pairs.given.call and estimate.loss, an object that an import finds may be given too.
         """
-        return cls._validated(data, Path(folder or ".").absolute(), None)
+        return cls._validated(data, absolute(folder or "."), None)
 
     @classmethod
     def _validated(cls, data: Mapping[str, Any], folder: Path, where: Callable[[str], str] | None) -> Study:
         if "folder" in data:
             raise StudyError(f"folder: unknown key (given: {data['folder']!r}); accepted: {accepted_keys(cls)}")
-        place = Path(folder or ".").absolute()
+        place = absolute(folder or ".")
         data = with_names(data, place)
         mechanism = data.get("mechanism")
         function = mechanism.get("call") if isinstance(mechanism, Mapping) else None

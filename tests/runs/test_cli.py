@@ -152,6 +152,20 @@ def test_wrong_commands(folder: Path, arguments: list[str], words: list[str]) ->
     assert not [*folder.rglob("other.zarr")], "a wrong place leaves no store"
 
 
+def test_a_current_folder_that_was_deleted(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What needs none works, and what does says so."""
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    store = folder / "runs" / "tiny.zarr"
+    assert "consistent" in commands.call("verify", store, "--claim", "laplace(epsilon=1)").stdout
+    assert verify(load_result(store), "laplace(epsilon=1)").verdict == "consistent"
+    said = commands.call("run", folder / "tiny.toml", code=2).stderr
+    assert "the current folder was deleted; accepted: one that exists (cd)" in said
+    with pytest.raises(StudyError, match="the current folder was deleted"):
+        Study.from_dict(tomllib.loads(STUDY))
+
+
 @pytest.mark.parametrize("loss", ["[]", "3", '["knn", 3]', "{}"])
 def test_a_loss_that_is_none_is_one_message(tmp_path: Path, loss: str) -> None:
     (path := tmp_path / "s.toml").write_text(STUDY.replace("[estimate]\n", f"[estimate]\nloss = {loss}\n"))
