@@ -29,7 +29,7 @@ from hpcdp.results.decision import VIOLATION
 
 def audit(options: argparse.Namespace) -> int:
     """Run a study and audit a claim by its trade-off points; the exit code."""
-    from hpcdp.driver.auditing import refuse_tape, with_audited_loss, with_etas
+    from hpcdp.driver.auditing import refuse_unaudited, with_audited_loss, with_etas
     from hpcdp.driver.driver import read_study
     from hpcdp.report._spectra import check_path
     from hpcdp.report.audit import report
@@ -42,11 +42,8 @@ def audit(options: argparse.Namespace) -> int:
         raise StudyError("--show-rows: accepted without --sequential; given: both")
     where = placed(options)
     study, store = read_study(parse_early(options.study), options.store)
-    if study.at_risk is not None:
-        raise StudyError(
-            f"STUDY: {options.study} has a section [at_risk], which makes no trade-off points; see hpcdp risk"
-        )
-    refuse_tape(study, "audit")
+    if study.pure is None:
+        refuse_unaudited(study)
     claim = audited_claim(options, study)
     if study.pure is not None:
         return _audit_pure(options, study, store, claim, where)

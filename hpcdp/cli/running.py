@@ -39,18 +39,18 @@ def plan(options: argparse.Namespace) -> None:
     if options.claim is not None and options.truth is None:
         raise StudyError("--claim: accepted with --truth, the curve that may be true instead; given: --claim alone")
     study = Study.from_toml(options.study)
-    if study.at_risk is not None and options.truth is not None:
-        raise StudyError("--truth: accepted with a study of databases; this one has [at_risk]")
     if options.truth is not None:
-        from hpcdp.driver.auditing import refuse_tape
+        from hpcdp.driver.auditing import refuse_unaudited
 
-        refuse_tape(study, "plan --truth")
+        refuse_unaudited(study)
     wanted = options.truth is not None and (audited_claim(options, study), parse_claim(options.truth))
     known = None
-    if study.estimate.tape:  # levels in the store where its runs go by themselves tell how many draws follow
-        from hpcdp.driver.driver import index_of
+    if (
+        not study.method.knows_draws
+    ):  # what was learned in the store where its runs go by themselves tells how many follow
+        from hpcdp.driver.driver import default_store, index_of
 
-        known = index_of(Path("runs") / f"{study.name}.zarr")
+        known = index_of(default_store(study))
     planned = plan(study, options.workers, profile, say, known)
     print(planned)
     if wanted:

@@ -11,13 +11,10 @@ from hpcdp.study.changes import holds_loss
 from hpcdp.study.file import Study
 
 
-def refuse_tape(study: Study, command: str) -> None:
-    """Audits count plain draws, or bet on them."""
-    if study.estimate.tape:
-        raise StudyError(
-            f"{command}: audits, sequential ones too, are of plain draws; given: estimate.tape = true; accepted: a study "
-            "without it. A claim is compared with what random tapes certify by: hpcdp verify"
-        )
+def refuse_unaudited(study: Study) -> None:
+    """StudyError where no audit is of the study's method: audits test one L̂ of a pair by plain draws, which taught nothing."""
+    if study.method.unaudited:
+        raise StudyError(study.method.unaudited)
 
 
 def with_audited_loss(study: Study, store: Path) -> Study:
@@ -31,16 +28,6 @@ def with_audited_loss(study: Study, store: Path) -> Study:
 
 def with_etas(study: Study) -> Study:
     """The study, with the audit's own thresholds where it has none."""
-    if kind_of(study.estimate.default_loss).method:
-        raise StudyError(
-            f"estimate.loss: {study.estimate.default_loss} has no L̂ of all η, so that nothing chooses among them before "
-            "the test; accepted by audit: every loss that has one; by verify: this one too"
-        )
-    if study.estimate.reuse is not False:
-        raise StudyError(
-            "estimate.reuse: an audit tests one L̂ on samples that taught nothing; given: "
-            f"{str(study.estimate.reuse).lower()}; accepted by audit: false"
-        )
     if study.estimate.etas:
         return study
     estimate = study.estimate.model_copy(update={"etas": audit_etas()})

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from hpcdp._base.asked import wrong
-from hpcdp.driver.auditing import refuse_tape, with_audited_loss, with_etas
+from hpcdp.driver.auditing import refuse_unaudited, with_audited_loss, with_etas
 from hpcdp.driver.driver import read_study, run
 from hpcdp.engine.progress import Progress
 from hpcdp.errors import HpcdpError, StudyError
@@ -231,10 +231,7 @@ def _audit_study(
     **how: Any,
 ) -> Audit:
     refuse_unknown(orientation, limits)
-    if study.at_risk is not None or study.pure is not None:
-        section = "at_risk" if study.at_risk is not None else "pure"
-        raise StudyError(f"audit: a study with trade-off points; given: one with [{section}], which counts none")
-    refuse_tape(study, "audit")
+    refuse_unaudited(study)
     if claim is None and study.study.claim is None:
         raise StudyError("audit: claim is missing, and the study makes none; accepted: such as gaussian(mu=1)")
     meant = as_claim(claim) if claim is not None else parse_claim(str(study.study.claim), study.folder)

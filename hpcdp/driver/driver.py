@@ -32,7 +32,6 @@ from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecord
 from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.tasks import draws_vary
 from hpcdp.errors import DamagedError, HpcdpError, PlaceError, StudyError
-from hpcdp.methods.choice import choose_reuse
 from hpcdp.notions.bounds import BOUNDS_VERSION
 from hpcdp.results.assemble import assemble, bounds_of, flat_batches, pair_entries
 from hpcdp.results.result import Result, make_result
@@ -46,7 +45,7 @@ from hpcdp.store.records import commit, foreign, read_record
 from hpcdp.store.results import Arrays, digests_of, read_results, write_results
 from hpcdp.store.root import create_store, is_store, make_group, open_latest
 from hpcdp.study.changes import going_on
-from hpcdp.study.decisions import with_known_sizes
+from hpcdp.study.decisions import with_decisions
 from hpcdp.study.file import Study
 from hpcdp.study.named_code import refuse_foreign_code
 from hpcdp.study.problem import Problem
@@ -255,10 +254,7 @@ def _drive(
     workers = where.slots or options.workers or default_workers()  # tasks are cut for as many, wherever they run
     for words in method_of(problem).begin(problem, costs, at_once(options, where), layout, lease.generation):
         progress.note(words)
-    problem, chosen = choose_reuse(problem, costs, layout, lease.generation)
-    for words in chosen:
-        progress.note(words)
-    problem = with_known_sizes(layout, problem)
+    problem = with_decisions(layout, problem)
     index = read_sound_index(layout, problem, progress)
     remove_unrecorded(layout, index)
     root = str(layout.root.resolve())
@@ -292,7 +288,7 @@ def _drive(
             decided = method.decide(problem, index, layout, lease.generation)
             for words in _first(decided):
                 progress.note(words)
-            problem = with_known_sizes(layout, problem)
+            problem = with_decisions(layout, problem)
             before, tasks = tasks, schedule(problem, index, costs, workers)
             if tasks and {task.kind for task in before} != {task.kind for task in tasks}:
                 for name, words in method.describe_choices(problem, index, costs, at_once(options, where)):

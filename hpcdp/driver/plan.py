@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from hpcdp._base.rounding import at_most, duration, percent
 from hpcdp.clusters import default_workers
 from hpcdp.clusters.profile import Profile
-from hpcdp.engine.accuracy import dimension, state_accuracy, state_lines
+from hpcdp.engine.accuracy import dimension, state_lines
 from hpcdp.engine.cluster_needs import cluster_needs
 from hpcdp.engine.costs import Costs, runs_here, seconds_alone
 from hpcdp.engine.index import Index
@@ -24,7 +24,6 @@ from hpcdp.errors import StudyError
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.mechanisms import STORED
 from hpcdp.mechanisms.outputs import describe
-from hpcdp.methods.choice import describe_reuse, with_choice
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 from hpcdp.study.resolving import resolve
@@ -86,14 +85,11 @@ def make_plan(
     asked, workers = workers, profile.slots if profile else workers or default_workers()
     most = 1 if asked == 0 and profile is None else workers
     refuse_endless(problem, trial, most)
-    teaches = problem.study.at_risk is None  # else nothing is learned
-    reuse = describe_reuse(problem, costs, index.chosen) if teaches else ""
-    problem = with_choice(problem, costs, index.chosen)
-    tasks = schedule(problem, index, costs, workers)
-    e, amounts = problem.study.estimate, method_of(problem).amounts(problem)
+    problem = method_of(problem).chosen(problem, costs, index.chosen)
+    method, e, tasks = method_of(problem), problem.study.estimate, schedule(problem, index, costs, workers)
+    amounts = method.amounts(problem)
     is_here = profile is None and runs_here(asked, seconds_alone(problem, tasks))
     at_once = 1 if is_here else max(1, min(workers, len(tasks)))
-    method = method_of(problem)
     chosen = method.known_draws(problem, index)
     knows_all = chosen > 0 or method.knows_draws
     samples, memory = amounts.draws + chosen, _BASE_MEMORY + amounts.memory
@@ -102,9 +98,9 @@ def make_plan(
     words = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     kept = len(problem.laws) * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
     where = "in one process" if is_here else f"a worker process, {workers} workers"
-    beside = "" if teaches else ", beside its two databases and what the query takes"
+    beside = "" if method.compares else ", beside its two databases and what the query takes"
     rows = [
-        *(_cell_rows(problem, amounts) if teaches else []),
+        *(_cell_rows(problem, amounts) if method.compares else []),
         ("tasks", words or "none: everything is in the store"),
         ("samples", f"{samples:,} draws" + ("" if knows_all else " to learn levels, which choose the others")),
         ("store", f"{_bytes(kept)} of samples kept"),
@@ -115,7 +111,6 @@ def make_plan(
         *method.describe_plan(problem, costs, most),
         ("expected error", "" if e.target or e.time else _expected_error(problem, amounts)),
         *method.describe_choices(problem, index, costs, at_once),
-        ("reuse", reuse),
         *_accuracy_rows(problem),
     ]
     return Plan(
@@ -198,14 +193,14 @@ def _time_rows(tasks: Sequence[Task], seconds: float, profile: Profile | None, m
 
 def _expected_error(problem: Problem, amounts: Amounts) -> str:
     """Largest standard errors of δ̂ at the first, the middle and the last ε; empty where draws are decided later."""
-    e, levels = problem.study.estimate, problem.study.epsilons
-    if e.has_budget or e.tape or not levels:
+    e, levels, method = problem.study.estimate, problem.study.epsilons, method_of(problem)
+    shown = sorted({levels[0], levels[len(levels) // 2], levels[-1]}) if levels else []
+    worst = [found for epsilon in shown if (found := method.worst_errors(problem, epsilon)) is not None]
+    if not worst:
         return ""
-    shown = sorted({levels[0], levels[len(levels) // 2], levels[-1]})
-    worst = [method_of(problem).worst_errors(problem, epsilon) for epsilon in shown]
     errors = "; ".join(f"{at_most(sound, '.1e')} at ε = {at:g}" for at, (sound, _) in zip(shown, worst, strict=True))
     others = "; ".join(at_most(error, ".1e") for _, error in worst)
-    which = " (all samples)" if problem.is_reused else " (test samples)"
+    which = " (all samples)" if method.pools else " (test samples)"
     k = kind_of(e.default_loss).votes(validate_parameters(e.default_loss, e.parameters), amounts.learned)
     votes = f"; L̂ within ±{2 / math.sqrt(k):.2g} (k = {k} votes)" if k else ""
     return f"standard error of δ̂ at most {errors}{which} where P(S) ≥ e^ε·Q(S), else {others}{votes}"
@@ -213,11 +208,9 @@ def _expected_error(problem: Problem, amounts: Amounts) -> str:
 
 def _accuracy_rows(problem: Problem) -> Rows:
     """What is stated of accuracy beforehand."""
-    e, pooled = problem.study.estimate, problem.is_reused
-    if e.has_budget or e.tape:
-        return []
-    stated = state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs), pooled=pooled)
-    return state_lines(stated, percent(e.confidence), pooled) if stated else []
+    study, method = problem.study, method_of(problem)
+    stated = method.state_accuracy(study, dimension(problem.schema), len(problem.pairs))
+    return state_lines(stated, percent(study.estimate.confidence), method.pools) if stated else []
 
 
 def _span(tasks: Sequence[Task], workers: int) -> float:

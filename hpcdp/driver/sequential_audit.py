@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from hpcdp._base.doing import at_risk
 from hpcdp._base.rounding import at_least
 from hpcdp.clusters import TaskExecutor, parse_place
+from hpcdp.driver.auditing import refuse_unaudited
 from hpcdp.driver.driver import opened
 from hpcdp.engine.context import open_context
 from hpcdp.engine.costs import Costs
@@ -31,7 +32,7 @@ from hpcdp.engine.sampling import DrawRounds
 from hpcdp.engine.task import Task
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_json
-from hpcdp.losses import foreign_code, kind_of, make_loss, validate_parameters
+from hpcdp.losses import foreign_code, make_loss, validate_parameters
 from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses.protocol import Loss, Side
 from hpcdp.mechanisms import READERS
@@ -97,21 +98,13 @@ def run_sequential(
 
 
 def refuse_unplayable(problem: Problem) -> None:
-    """Refuse a study whose batches cannot be drawn, or whose loss learns for each ε anew; StudyError."""
+    """Refuse a study whose batches cannot be drawn, or of which there is no audit; StudyError."""
     if problem.sampler.call in READERS:
         raise StudyError(
             f"--sequential: the samples of {problem.sampler.call} are there already, so that none can be saved; "
             "accepted: a mechanism that draws"
         )
-    if problem.study.estimate.reuse is not False:
-        raise StudyError("estimate.reuse: every batch of audit --sequential tests and then teaches; accepted: false")
-    if problem.study.estimate.tape:
-        raise StudyError(
-            "estimate.tape: every batch of audit --sequential is drawn plainly; given: true; accepted: false"
-        )
-    name = problem.study.estimate.default_loss
-    if kind_of(name).method:
-        raise StudyError(f"estimate.loss: {name} was given; accepted by audit --sequential: every other loss")
+    refuse_unaudited(problem.study)
 
 
 def _words(look: Look, failure: float) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hpcdp._base.rounding import at_most
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.mechanisms.outputs import Schema
-from hpcdp.notions.accuracy import corollary2, risk_radius, share_radius
+from hpcdp.notions.accuracy import corollary2
 from hpcdp.study.file import Study
-from hpcdp.study.methods import method_named, name_of_method
-from hpcdp.study.reuse import FOLDS, smallest_fold
 
 
 @dataclass(frozen=True)
@@ -34,35 +33,26 @@ class Statement:
 
 
 def state_accuracy(
-    study: Study, columns: int | None, pairs: int, test: int | None = None, pooled: bool = False
+    study: Study, columns: int | None, pairs: int, test: int, radius: Callable[[float, float], Any]
 ) -> list[Statement]:
     """Statements at each level of a study.
 
-    columns: dimension of its outputs (see `dimension`). pairs: unordered ones. test: test outputs per database, as the study says
-    (None) or as a run decided. pooled: whether every sample teaches and tests.
+    columns: dimension of its outputs (see `dimension`). pairs: unordered ones. test: test outputs per database. radius: at a
+    level, with a share of the failure probability.
     """
-    e = study.estimate
-    if not study.epsilons:
-        return []
-    test = e.test if test is None else test
-    failure = 1.0 - e.confidence
-    each = failure / (2 * pairs * len(e.epsilons))
-    if pooled:
-        fold, share = smallest_fold(e.pool), each / FOLDS
-        return [Statement(level, float(share_radius(level, fold, share)), None) for level in e.epsilons]
-    kind = kind_of(e.default_loss)
+    e, kind = study.estimate, kind_of(study.estimate.default_loss)
+    failure, levels = 1.0 - e.confidence, study.epsilons
     is_published = kind.has_published_rate(validate_parameters(e.default_loss, e.parameters))
-    is_published = is_published and not e.refine and not e.has_budget
+    is_published = is_published and not (e.refine or e.has_budget)
     samples = 4 * min(e.train, test)  # labelled samples of both halves of Figure 1
-    is_apart = method_named(name_of_method(study, pooled)).draws_apart
-    found = []
-    for level in e.epsilons:
-        radius = risk_radius(level, 2 * test, each) if is_apart else share_radius(level, test, each)
-        alpha = (
-            corollary2(columns, level, samples, failure, 2 * pairs) if is_published and columns is not None else None
+    return [
+        Statement(
+            level,
+            float(radius(level, failure / (2 * pairs * len(levels)))),
+            corollary2(columns, level, samples, failure, 2 * pairs) if is_published and columns is not None else None,
         )
-        found.append(Statement(level, float(radius), alpha))
-    return found
+        for level in levels
+    ]
 
 
 def dimension(schema: Schema) -> int | None:

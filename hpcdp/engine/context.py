@@ -17,7 +17,7 @@ from hpcdp._base.doing import drawing
 from hpcdp._base.raised import readable
 from hpcdp.errors import MechanismError
 from hpcdp.keys import digest_bytes
-from hpcdp.losses import foreign_code, kind_of, make_loss
+from hpcdp.losses import foreign_code, make_loss
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.kind import STREAMED_BYTES
 from hpcdp.losses.protocol import Loss, Side, StreamedSide
@@ -52,10 +52,18 @@ class Context:
 
     layout: Layout
     problem: Problem
-    loss: Loss | None
-    others: dict[str, Loss] = field(default_factory=dict)  # that a refined loss may take instead
     training_prints: dict[str, list[str]] = field(default_factory=dict, repr=False)  # of laws that were drawn to learn
     _sides: OrderedDict[str, Side] = field(default_factory=OrderedDict, repr=False)
+
+    @property
+    def loss(self) -> Loss:
+        """The study's loss, made once in this process."""
+        return self.problem.once(_losses)[0]
+
+    @property
+    def others(self) -> list[Loss]:
+        """Losses that a refined one may take instead."""
+        return self.problem.once(_losses)[1:]
 
     @property
     def foreign(self) -> str | None:
@@ -206,11 +214,12 @@ def _sized(root: str, version: int, digest: str, sizes: Sizes) -> Context:
 @lru_cache(maxsize=2)
 def _open(root: str, version: int, _study: str) -> Context:
     layout = Layout(Path(root))
-    problem = load_problem(layout, version)
-    e = problem.study.estimate
-    folder = problem.study.folder
-    loss = None if kind_of(e.default_loss).method else make_loss(e.default_loss, e.parameters, folder)
-    return Context(layout, problem, loss, {name: make_loss(name, {}, folder) for name in e.other_losses})
+    return Context(layout, load_problem(layout, version))
+
+
+def _losses(problem: Problem) -> list[Loss]:
+    e, folder = problem.study.estimate, problem.study.folder
+    return [make_loss(e.default_loss, e.parameters, folder), *(make_loss(name, {}, folder) for name in e.other_losses)]
 
 
 def forget_contexts() -> None:

@@ -14,7 +14,7 @@ from hpcdp.mechanisms import READERS
 from hpcdp.store.again import resume_command
 from hpcdp.store.fence import discard
 from hpcdp.store.layout import Layout
-from hpcdp.store.records import read_records, set_aside
+from hpcdp.store.records import read_records, record_names, set_aside
 from hpcdp.store.samples import SAMPLES, known_prints, set_block_aside
 from hpcdp.store.stages import Stage
 from hpcdp.store.tallies import recorded_tallies, tallies_of
@@ -70,12 +70,12 @@ def _fingerprints(layout: Layout, problem: Problem) -> Iterator[tuple[Chunk, str
             for chunk, text in zip(stage.block_chunks(block), prints, strict=True):
                 yield (law, stage.name, chunk), text
     if problem.train not in problem.kept_stages:
-        for kind in ("pilots", "fits") if problem.is_refined else ("fits",):
+        for kind in ("pilots", "fits"):
             yield from _of_records(layout, problem, kind, problem.train)
     if problem.test not in problem.kept_stages:
         yield from _of_records(layout, problem, "counts", problem.test)
-    if problem.is_refined:
-        for pilot in set(problem.pilot_keys):
+    if pilots := record_names(layout, "pilots"):
+        for pilot in pilots & set(problem.pilot_keys):
             yield from _of_records(layout, problem, tallies_of(pilot), problem.train)
 
 

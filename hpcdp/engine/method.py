@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.engine.accuracy import Statement, state_accuracy
 from hpcdp.engine.costs import Costs
 from hpcdp.engine.index import Index, read_index
 from hpcdp.engine.outcomes import Failure, Report
@@ -26,9 +27,9 @@ from hpcdp.engine.series import Effort, Phase, Planner, Series, seconds_left
 from hpcdp.engine.sweep import sweep
 from hpcdp.engine.task import Amounts, Progress, Task
 from hpcdp.errors import DamagedError, MechanismError
-from hpcdp.losses import kind_of, validate_parameters
+from hpcdp.losses import kind_of, refuse_outputs, refuse_unusable, validate_parameters
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.notions.accuracy import worst_share_error
+from hpcdp.notions.accuracy import share_radius, worst_share_error
 from hpcdp.notions.bounds import joint_lower, joint_rejects, standard_error
 from hpcdp.notions.resolution import Entries, largest_upper
 from hpcdp.notions.spectrum import lower_bounds
@@ -38,13 +39,19 @@ from hpcdp.store.results import Arrays
 from hpcdp.store.root import latest_version
 from hpcdp.store.stages import Stage
 from hpcdp.store.states import State
+from hpcdp.study.combinations import PLAIN, points_lacking
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import describe_pairs
+from hpcdp.study.trial_draws import Tried, time_trials
 from hpcdp.study.versions import read_problem
 
 if TYPE_CHECKING:
     from hpcdp.engine.context import Context
+    from hpcdp.mechanisms.outputs import Schema
+    from hpcdp.study._timing import Timing
+    from hpcdp.study.file import Study
     from hpcdp.study.problem import Problem
+    from hpcdp.study.trial_draws import Trial
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -60,6 +67,12 @@ Prints = dict[str, dict[int, str]]
 
 Rows = list[tuple[str, str]]
 """Lines of a plan, each with its name."""
+
+NO_ETA = (
+    "estimate.loss: one without an L̂ of all η was given, so that nothing chooses among them before the test; accepted by audit: "
+    "every other loss; by verify: this one too"
+)
+"""Why there is no audit of a method without one L̂ of a pair."""
 
 _PAIR_SECONDS = 5e-3  # of a pair, whatever its sizes: to read, learn and record
 _MOST = 2**50  # beyond this many nobody can draw; counts stay exact in float64
@@ -115,16 +128,54 @@ class Records:
 class Method(ABC):
     """A method of estimating.
 
-    counts: arrays by entry that say what δ̂ rests on. ranking: the array by entry that tells pairs apart, before the test where
-    there is one. draws_apart: whether each entry draws and learns for itself, so that no samples are shared or kept.
-    knows_draws: whether `amounts` holds all draws before anything is learned. pools: whether every sample teaches and tests.
+    asked: how a study asks for it. takes: which options of a study, of `hpcdp.study.combinations.PLAIN` and `SPECIAL`. accepted:
+    these in words, where another is refused. needs_levels: whether a study has to give ε. compares: whether it compares the two
+    laws of each pair. unaudited: why no audit is of it; empty where there may be one. counts: arrays by entry that say what δ̂
+    rests on. ranking: the array by entry that tells pairs apart, before the test where there is one. draws_apart: whether each
+    entry draws and learns for itself, so that no samples are shared or kept. knows_draws: whether `amounts` holds all draws
+    before anything is learned. pools: whether every sample teaches and tests.
     """
+
+    asked: ClassVar[str] = "estimate.method"
+    takes: ClassVar[frozenset[str]] = PLAIN
+    accepted: ClassVar[str] = ""
+    needs_levels: ClassVar[bool] = True
+    compares: ClassVar[bool] = True
+    unaudited: ClassVar[str] = ""
 
     counts: ClassVar[tuple[str, ...]] = ("exceed", "test")
     ranking: ClassVar[str] = "training_delta"
     draws_apart: ClassVar[bool] = False
     knows_draws: ClassVar[bool] = True
     pools: ClassVar[bool] = False
+
+    # What a study may say.
+
+    def limits(self, study: Study) -> Iterator[str]:
+        """What is wrong with values of a study, in words that begin with a key."""
+        train = study.estimate.train
+        yield from points_lacking(study.estimate, 2 * train, f"at most all training points, 2·train = {2 * train}")
+
+    def fewest_learned(self, estimate: Estimate) -> int:
+        """The fewest samples per database that an L̂ learns from."""
+        return estimate.train
+
+    def refuse_outputs(self, problem: Problem, trial: Trial) -> None:
+        """StudyError where nothing can be learned from outputs as trial draws showed them."""
+        e, folder = problem.study.estimate, problem.study.folder
+        refuse_unusable(e.default_loss, e.parameters, trial.schema, self.fewest_learned(e), folder)
+        if trial.extremes is not None:
+            refuse_outputs(e.default_loss, e.parameters, *trial.extremes)
+        for name in e.other_losses:
+            refuse_unusable(name, {}, trial.schema, e.train, folder)
+
+    def time_draws(self, tried: Sequence[Tried], schema: Schema, size: int) -> Timing:
+        """What drawing costs; see `time_trials`."""
+        return time_trials(tried, size)
+
+    def chosen(self, problem: Problem, costs: Costs, known: bool | None) -> Problem:
+        """The problem with what the study leaves to a run. known: whether samples are reused, as a run has recorded."""
+        return problem
 
     # What is left to do.
 
@@ -173,10 +224,17 @@ class Method(ABC):
         draws, calls = laws * (e.train + e.test), laws * (problem.train.chunks + problem.test.chunks)
         return Amounts(draws, calls, memory(problem), e.train)
 
-    def worst_errors(self, problem: Problem, epsilon: float) -> tuple[float, float]:
-        """Largest standard error of δ̂ at one level: of sets with P >= e^ε·Q, and of any set."""
+    def worst_errors(self, problem: Problem, epsilon: float) -> tuple[float, float] | None:
+        """Largest standard error of δ̂ at one level: of sets with P >= e^ε·Q, and of any set; None where nothing tells it."""
         test = problem.study.estimate.test
         return worst_share_error(epsilon, test), worst_share_error(epsilon, test, is_sound=False)
+
+    def state_accuracy(self, study: Study, columns: int | None, pairs: int, test: int | None = None) -> list[Statement]:
+        """What is stated of δ̂ at each level; see `hpcdp.engine.accuracy`. test: as a run decided, None: the study's."""
+        if test is None and study.estimate.has_budget:
+            return []
+        size = study.estimate.test if test is None else test
+        return state_accuracy(study, columns, pairs, size, lambda level, share: share_radius(level, size, share))
 
     # What a run decides between tasks: every decision is a record before it is acted on.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hpcdp.engine.accuracy import Statement
 from hpcdp.engine.context import Context
 from hpcdp.engine.costs import Costs
 from hpcdp.engine.index import Index, first_of
@@ -14,11 +15,12 @@ from hpcdp.engine.method import Learned, Rows, memory
 from hpcdp.engine.outcomes import Report
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts
-from hpcdp.errors import MechanismError
+from hpcdp.errors import MechanismError, StudyError
 from hpcdp.importance.generator import draw_tape
 from hpcdp.importance.kinds import Proposal
 from hpcdp.importance.plan import (
     CHUNK,
+    FEW,
     PARTS,
     PLAIN,
     WEIGHING,
@@ -33,21 +35,60 @@ from hpcdp.importance.plan import (
 from hpcdp.importance.result import TapeResults
 from hpcdp.importance.work import Judge, chunk_sums, learn_levels, learned_state
 from hpcdp.mechanisms.outputs import Outputs, Schema
+from hpcdp.mechanisms.outputs import describe as describe_outputs
 from hpcdp.methods.sample_split.foreseen import aim_words
 from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
 from hpcdp.study._timing import Timing, time_draws
-from hpcdp.study.databases import Input
+from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem, describe_pairs
-from hpcdp.study.sampler import Sampler
+from hpcdp.study.sampler import TRIAL_SIZE
+from hpcdp.study.trial_draws import Trial, Tried
 
 _ALONE = 256  # outputs of the largest timed call of a draw one by one
+_MOST_TAUGHT = 4096  # ε, of which learning looks at each
+_FEWEST_TAUGHT = 1 << 8  # draws of a level
 _LEVELS = 12  # rounds of draws that learning takes, about
 _WORDS = {"tape": "draw from proposals", "leftover": "draw the leftover"}
 
 
 class ImportanceSampling(TapeResults):
     """See `Method`. A series is a part of one distribution's draws: from proposals ("tape"), or plain ones ("leftover")."""
+
+    asked = "estimate.tape = true"
+    takes = frozenset({"δ target", "certify", "impossible"})
+    accepted = (
+        'cells by ε of given or relative pairs; keep = "none"; a loss that brings vectors to a line ("auto", "smooth", '
+        '"learned"); a built-in or a callable that takes all its randomness from rng, and no timeout'
+    )
+    unaudited = (
+        "estimate.tape: audits, sequential ones too, are of plain draws; given: true; accepted: a study without it. A claim is "
+        "compared with what random tapes certify by: hpcdp verify"
+    )
+
+    def limits(self, study: Study) -> Iterator[str]:
+        e = study.estimate
+        if len(e.epsilons) > _MOST_TAUGHT:
+            yield f"estimate.epsilons: at most {_MOST_TAUGHT:,} with tape; given: {len(e.epsilons):,}"
+        if e.train < _FEWEST_TAUGHT:
+            yield f"estimate.train: at least {_FEWEST_TAUGHT} with tape, of which each level teaches; given: {e.train}"
+        most, key = (e.test, "test") if e.target is None else (e.target.most, "target.most")
+        if most < FEW:
+            yield f"estimate.{key}: at least {FEW:,} with tape, the draws of a chunk; given: {most:,}"
+        yield from super().limits(study)
+
+    def refuse_outputs(self, problem: Problem, trial: Trial) -> None:
+        super().refuse_outputs(problem, trial)
+        if trial.schema.kind == "bytes":
+            raise StudyError(
+                f"estimate.tape: of numbers and vectors of numbers; given: {describe_outputs(trial.schema)}"
+            )
+
+    def worst_errors(self, problem: Problem, epsilon: float) -> None:
+        return None
+
+    def state_accuracy(self, study: Study, columns: int | None, pairs: int, test: int | None = None) -> list[Statement]:
+        return []
 
     def kept_stages(self, problem: Problem) -> tuple[Stage, ...]:
         return ()
@@ -108,11 +149,10 @@ class ImportanceSampling(TapeResults):
         pairs = describe_pairs(problem, list(dict.fromkeys(one.pair for one in series)))
         return pairs if series[0].kind not in PARTS else f"{pairs}, {problem.describe_law(series[0].laws[0])}"
 
-    def time_draws(self, sampler: Sampler, first: Input, schema: Schema, most: int) -> Timing:
-        """What plain draws on random tapes cost by rows, and a call for each besides; of calls alone, where rows fail.
-
-        most: outputs of a timed call; 0: as many as there are in a chunk by rows, and some one by one.
-        """
+    def time_draws(self, tried: Sequence[Tried], schema: Schema, size: int) -> Timing:
+        """What plain draws on random tapes cost by rows, and a call for each besides; of calls alone, where rows fail."""
+        (sampler, first), *_ = tried
+        most = 0 if size == TRIAL_SIZE else size  # of a timed call; 0: a chunk by rows, and some one by one
 
         def draw(size: int, by_rows: bool = True) -> Outputs:
             how = {"proposal": Proposal.plain(), "is_plain": True, "by_rows": by_rows}

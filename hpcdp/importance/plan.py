@@ -20,10 +20,10 @@ from hpcdp.importance.bounds import leftover_draws, split_level
 from hpcdp.keys import digest_json
 from hpcdp.store.stages import Stage
 from hpcdp.study.claims import parse_claim
-from hpcdp.study.estimate import FEWEST_TAPE, Estimate
+from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import Problem
 
-CHUNK, FEW = 1 << 16, FEWEST_TAPE
+CHUNK, FEW = 1 << 16, 1 << 12
 LOOKED = 16  # every so many chunks that are counted one is looked at
 """Outputs of a chunk: drawn in one call, and in a call each."""
 

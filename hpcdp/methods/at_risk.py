@@ -21,10 +21,18 @@ from hpcdp.store.samples import read_blocks
 from hpcdp.store.stages import Stage
 from hpcdp.study.at_risk import AtRisk
 from hpcdp.study.problem import Problem
+from hpcdp.study.trial_draws import Trial
 
 
 class AtRiskMethod(Method):
     """See `Method`. Nothing is counted: there are no entries by ε."""
+
+    asked = "[at_risk]"
+    needs_levels = compares = False
+    unaudited = "audit: a study with trade-off points; given: one with [at_risk], which makes none; see hpcdp risk"
+
+    def refuse_outputs(self, problem: Problem, trial: Trial) -> None:
+        """Nothing is learned."""
 
     def kept_stages(self, problem: Problem) -> tuple[Stage, ...]:
         return (problem.test,)

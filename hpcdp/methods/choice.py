@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hpcdp.engine.costs import Costs
-from hpcdp.losses import kind_of
+from hpcdp.engine.method import Rows
 from hpcdp.mechanisms import READERS
-from hpcdp.methods.cross_fitting import part_seconds
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.study.decisions import commit_choice, known_choice
 from hpcdp.study.problem import Problem
-from hpcdp.study.reuse import FEWEST, Cut
+from hpcdp.study.reuse import FEWEST, Cut, Part
 
 SHARE = 0.1
 """Reuse is chosen where it takes at most this part of the time that drawing all samples takes."""
@@ -52,12 +51,16 @@ class Price:
         return self.are_stored or self.extra <= SHARE * self.drawing
 
 
+def part_seconds(costs: Costs, part: Part) -> float:
+    """Seconds to learn and count one part of a pair."""
+    learning = len(part.steps) * costs.each + 2.0 * part.learned * costs.learn
+    return learning + 2.0 * part.counted * (costs.count + costs.read)
+
+
 def may_be_reused(problem: Problem) -> bool:
     """Whether a study without reuse could have it as it is."""
     e = problem.study.estimate
-    fits = (
-        not (e.etas or e.renyi or e.refine or e.has_budget or e.other_losses) and kind_of(e.default_loss).method is None
-    )
+    fits = not (e.etas or e.renyi or e.refine or e.has_budget or e.other_losses)
     return fits and e.keep == "all" and e.pool >= FEWEST
 
 
@@ -68,35 +71,32 @@ def with_choice(problem: Problem, costs: Costs, known: bool | None) -> Problem:
     return replace(problem, chosen=Price.of(problem, costs).is_expensive if known is None else known)
 
 
-def choose_reuse(problem: Problem, costs: Costs, layout: Layout, generation: Generation) -> tuple[Problem, list[str]]:
-    """The problem with the store's choice, where its study leaves reuse open; and what this run chose, in words."""
-    if problem.study.estimate.reuse != "auto":
-        return problem, []
-    known = known_choice(layout)
-    if known is not None:
-        return replace(problem, chosen=known), []
+def choose_reuse(problem: Problem, costs: Costs, layout: Layout, generation: Generation) -> list[str]:
+    """Record the store's choice, where its study leaves reuse open and no run has chosen yet; in words."""
+    if problem.study.estimate.reuse != "auto" or known_choice(layout) is not None:
+        return []
     price = Price.of(problem, costs)
     commit_choice(layout, price.is_expensive, vars(price), generation)
-    return replace(problem, chosen=price.is_expensive), [f"estimate.reuse: {describe_reuse(problem, costs)}"]
+    return [f"estimate.reuse: {words}" for _, words in describe_reuse(problem, costs, None)]
 
 
-def describe_reuse(problem: Problem, costs: Costs, known: bool | None = None) -> str:
-    """Whether every sample teaches and tests, and why, in one line; empty where there is nothing to say.
+def describe_reuse(problem: Problem, costs: Costs, known: bool | None) -> Rows:
+    """Whether every sample teaches and tests, and why: a line of a plan, if there is something to say.
 
     known: what an earlier run into the store chose.
     """
-    reuse, known = problem.study.estimate.reuse, known if problem.chosen is None else problem.chosen
+    reuse = problem.study.estimate.reuse
+    if reuse is True:
+        return [("reuse", _cut_words(problem))]
     if reuse is False and not may_be_reused(problem):
-        return ""
+        return []
     price = Price.of(problem, costs)
     if reuse is False:
-        return f"estimate.reuse = true would get more from the same draws: {price}" if price.is_expensive else ""
-    if reuse == "auto" and known is None:
-        return f"{'chosen' if price.is_expensive else 'not chosen'}: {price}"
-    if reuse == "auto":
-        how = "as an earlier run into this store chose"
-        return f"{_cut_words(problem)}, {how}" if known else f"none, {how}"
-    return _cut_words(problem)
+        words = f"estimate.reuse = true would get more from the same draws: {price}"
+        return [("reuse", words)] if price.is_expensive else []
+    if known is None:
+        return [("reuse", f"{'chosen' if price.is_expensive else 'not chosen'}: {price}")]
+    return [("reuse", f"{_cut_words(problem) if known else 'none'}, as an earlier run into this store chose")]
 
 
 def _cut_words(problem: Problem) -> str:

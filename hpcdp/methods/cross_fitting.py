@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.engine.accuracy import Statement, state_accuracy
 from hpcdp.engine.context import Context
 from hpcdp.engine.costs import Costs
 from hpcdp.engine.entries import CELL, counted_cells, maximum_of
 from hpcdp.engine.index import Columns, Index, first_of
-from hpcdp.engine.method import Bools, Entry, Floats, Ints, Method, Prints, Records, Run, fewest
+from hpcdp.engine.method import Bools, Entry, Floats, Ints, Method, Prints, Records, Rows, Run, fewest
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts
@@ -23,9 +24,10 @@ from hpcdp.losses import validate_parameters
 from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.protocol import Loss, Outputs, Side
+from hpcdp.methods.choice import describe_reuse, part_seconds
 from hpcdp.methods.classes import Exceed
 from hpcdp.methods.sample_split.derive import estimates_of, threshold_of
-from hpcdp.notions.accuracy import resample_classes, worst_share_error
+from hpcdp.notions.accuracy import resample_classes, share_radius, worst_share_error
 from hpcdp.notions.crossfit import block_bounds, make_reused_cells
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.prequential import blocks, prequential_lower
@@ -33,15 +35,35 @@ from hpcdp.notions.resolution import Entries, largest_upper
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
+from hpcdp.study.combinations import points_lacking
 from hpcdp.study.estimate import Estimate
+from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
-from hpcdp.study.reuse import FOLDS, Cut, Part, first_block, most_learned
+from hpcdp.study.reuse import FEWEST, FOLDS, Cut, Part, first_block, least_learned, most_learned, smallest_fold
 
 
 class CrossFitting(Method):
     """See `Method`. The parts of a pool are the chunks of its series."""
 
+    asked = "estimate.reuse = true"
+    accepted = "any one loss but literal-knn and histogram, alone"
+    unaudited = (
+        "estimate.reuse: an audit tests one L̂ on samples that taught nothing; given: true; accepted by audit: false"
+    )
     pools = True
+
+    def limits(self, study: Study) -> Iterator[str]:
+        e = study.estimate
+        if e.pool < FEWEST:
+            yield f"estimate.reuse: at least {FEWEST} samples, train and test together; given: {e.pool}"
+        fewest = 2 * least_learned(e.pool)
+        words = f"with reuse at most {fewest}, so many points of both sides teach the first L̂"
+        yield from points_lacking(e, fewest, words)
+
+    def fewest_learned(self, estimate: Estimate) -> int:
+        """Of a study that leaves reuse open the fewest of both methods."""
+        fewest = least_learned(estimate.pool)
+        return fewest if estimate.reuse is True else min(estimate.train, fewest)
 
     def phases(self, problem: Problem, index: Index) -> list[Phase]:
         stage = Stage("part", len(_cut(problem).parts), 1, 1)
@@ -68,6 +90,13 @@ class CrossFitting(Method):
         pool = problem.study.estimate.pool
         return worst_share_error(epsilon, pool), worst_share_error(epsilon, pool, is_sound=False)
 
+    def state_accuracy(self, study: Study, columns: int | None, pairs: int, test: int | None = None) -> list[Statement]:
+        fold = smallest_fold(study.estimate.pool)
+        return state_accuracy(study, None, pairs, fold, lambda level, share: share_radius(level, fold, share / FOLDS))
+
+    def describe_choices(self, problem: Problem, index: Index, costs: Costs, workers: int) -> Rows:
+        return describe_reuse(problem, costs, index.chosen)
+
     def count(
         self,
         context: Context,
@@ -77,7 +106,6 @@ class CrossFitting(Method):
         prints: Prints,
     ) -> dict[Series, dict[str, Any]]:
         problem, pools, sums = context.problem, dict[str, Outputs](), {}
-        assert context.loss is not None
         for series in counters:
             points = np.asarray(series.columns)
             pools = {law: outputs for law, outputs in pools.items() if law in series.laws}
@@ -164,12 +192,6 @@ def pool_keys(problem: Problem) -> list[str]:
     cut = [FOLDS, first_block(e.pool)]
     head = ["reuse", e.default_loss, parameters, e.train, e.test, e.chunk, cut]
     return [digest_json([*head, d, d_prime]) for d, d_prime in problem.pair_laws]
-
-
-def part_seconds(costs: Costs, part: Part) -> float:
-    """Seconds to learn and count one part of a pair."""
-    learning = len(part.steps) * costs.each + 2.0 * part.learned * costs.learn
-    return learning + 2.0 * part.counted * (costs.count + costs.read)
 
 
 def _cut(problem: Problem) -> Cut:

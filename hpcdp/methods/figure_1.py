@@ -11,11 +11,23 @@ import numpy as np
 
 from hpcdp._base.doing import drawing
 from hpcdp.analytic._curve import DIRECTIONS
+from hpcdp.engine.accuracy import Statement, state_accuracy
 from hpcdp.engine.context import Context
 from hpcdp.engine.costs import Costs
 from hpcdp.engine.entries import CELL, cells_of, maximum_of, points_of
 from hpcdp.engine.index import Index
-from hpcdp.engine.method import Bools, Entry, Floats, Ints, Records, Run, SeriesBySeries, fewest, memory
+from hpcdp.engine.method import (
+    NO_ETA,
+    Bools,
+    Entry,
+    Floats,
+    Ints,
+    Records,
+    Run,
+    SeriesBySeries,
+    fewest,
+    memory,
+)
 from hpcdp.engine.outcomes import Report
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts
@@ -23,7 +35,7 @@ from hpcdp.keys import digest_json, stream
 from hpcdp.losses.knn.literal import count_rejections, testing_risk
 from hpcdp.losses.knn.parameters import LiteralKnnParameters
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.notions.accuracy import worst_risk_error
+from hpcdp.notions.accuracy import risk_radius, worst_risk_error
 from hpcdp.notions.bounds import binomial_lower, binomial_upper
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.resolution import Entries
@@ -31,7 +43,9 @@ from hpcdp.notions.tradeoff import make_point_cells, make_risk_cells
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
+from hpcdp.study.combinations import PLAIN
 from hpcdp.study.estimate import Estimate
+from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 
 _ONCE = Stage("literal", 1, 1, 1)
@@ -79,6 +93,10 @@ def point_cells(problem: Problem) -> list[LiteralCell]:
 class Figure1(SeriesBySeries):
     """See `Method`. Each series is counted at once."""
 
+    asked = 'estimate.loss = "literal-knn"'
+    takes = PLAIN - {"reader"} | {"etas"}
+    accepted = "δ by ε and points by η, which each draw anew; knn and frequency for stored outputs"
+    unaudited = NO_ETA
     counts = ("errors", "tests")
     ranking = "delta"
     draws_apart = True
@@ -108,6 +126,10 @@ class Figure1(SeriesBySeries):
     def worst_errors(self, problem: Problem, epsilon: float) -> tuple[float, float]:
         test = 2 * problem.study.estimate.test
         return worst_risk_error(epsilon, test), worst_risk_error(epsilon, test, is_sound=False)
+
+    def state_accuracy(self, study: Study, columns: int | None, pairs: int, test: int | None = None) -> list[Statement]:
+        size = study.estimate.test if test is None else test
+        return state_accuracy(study, columns, pairs, size, lambda level, share: risk_radius(level, 2 * size, share))
 
     def describe_series(self, problem: Problem, series: Sequence[Series]) -> str:
         more = f" and {len(series) - 1} more" if len(series) > 1 else ""

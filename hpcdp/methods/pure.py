@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,11 @@ from hpcdp.engine.index import Index, Span, first_of
 from hpcdp.engine.method import Adder, Floats, Ints, Learned, Method, Records, Rows, Run, memory, pair_effort
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts, Task
-from hpcdp.errors import MechanismError
+from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses.local import UNIT, Peak, find_peak, has_densities, in_region, inside, weigh
 from hpcdp.losses.protocol import Counter, Loss, Side
-from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.mechanisms.outputs import Outputs, Schema, describe
 from hpcdp.methods.classes import ClassCounts, checker, total_of
 from hpcdp.methods.sample_split import derive
 from hpcdp.methods.sample_split.method import SampleSplit
@@ -31,7 +31,10 @@ from hpcdp.notions.region import Region, choose_regions
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
 from hpcdp.store.states import State
+from hpcdp.study.combinations import PLAIN
+from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
+from hpcdp.study.trial_draws import Trial
 
 _CHOOSE, _REGION = "choose", "region"
 _NOTHING = Stage("train", 0, 1, 1)  # what is only learned has no chunks to count
@@ -130,6 +133,16 @@ class RegionCounts(ClassCounts):
 class Pure(SampleSplit):
     """See `Method`. Where all pairs are tested and ε are given, entries by ε are those of sample split."""
 
+    asked = "[pure]"
+    takes = PLAIN | {"etas", "renyi", "certify"}
+    accepted = "any one loss but literal-knn and histogram, and fresh test samples"
+    needs_levels = False
+    unaudited = "audit: a study with trade-off points; given: one with [pure], which counts none"
+
+    def refuse_outputs(self, problem: Problem, trial: Trial) -> None:
+        super().refuse_outputs(problem, trial)
+        refuse_impure(problem.study, trial.schema, problem.pair_laws)
+
     def kept_stages(self, problem: Problem) -> tuple[Stage, ...]:
         kept, pure = super().kept_stages(problem), problem.study.pure
         is_winner = pure is not None and pure.test == "winner"  # of most laws there are no test samples
@@ -182,10 +195,12 @@ class Pure(SampleSplit):
         )
         return [("pure", words)]
 
+    def describe_choices(self, problem: Problem, index: Index, costs: Costs, workers: int) -> Rows:
+        return []
+
     def learn(self, context: Context, series: Series) -> Learned:
         if series.kind not in (_CHOOSE, _REGION):
             return super().learn(context, series)
-        assert context.loss is not None
         p, q = context.sides(series.pair)
         if series.kind == _REGION:
             return Learned(context.loss.fit(p, q).counter(np.asarray(series.columns)), records_facts=False)
@@ -195,7 +210,6 @@ class Pure(SampleSplit):
             raise MechanismError(str(error)) from None
 
     def restore(self, context: Context, series: Series, state: State) -> Counter:
-        assert context.loss is not None
         return context.loss.restore(state, np.asarray(series.columns))
 
     def adder(self, context: Context, series: Series, counter: Counter, is_first: Callable[[str], bool]) -> Adder:
@@ -220,6 +234,30 @@ class Pure(SampleSplit):
 
 
 METHOD = Pure()
+
+
+def refuse_impure(study: Study, schema: Schema, laws: Sequence[tuple[str, str]]) -> None:
+    """StudyError where [pure] does not fit the outputs, or compares a database with itself."""
+    pure = study.pure
+    assert pure is not None
+    columns, is_bytes = schema.columns or 1, schema.kind == "bytes"
+    if pure.within is not None and (is_bytes or len(pure.within) != columns):
+        accepted = "none, of strings" if is_bytes else f"one interval a column, {columns}"
+        raise StudyError(f"pure.within: {accepted} ({describe(schema)}); given: {len(pure.within)}")
+    for point in pure.at:
+        values = point if isinstance(point, tuple) else (point,)
+        if isinstance(point, tuple) != (schema.columns is not None) or len(values) != columns:
+            raise StudyError(f"pure.at: outputs of the mechanism ({describe(schema)}); given: {point!r}")
+        if not all(schema.has(v) for v in values):
+            raise StudyError(f"pure.at: outputs of the mechanism ({describe(schema)}); given: {point!r}")
+        if pure.within is not None and not in_region(np.array([values], np.float64), pure.within)[0]:
+            accepted = " × ".join(f"[{low:g}, {high:g}]" for low, high in pure.within)
+            raise StudyError(f"pure.at: outputs in pure.within, {accepted}; given: {point!r}")
+    equal = [number for number, (d, d_prime) in enumerate(laws) if d == d_prime]
+    if equal:
+        raise StudyError(
+            f"pairs.given.{equal[0]}: D and D′ are equal, and share their samples; accepted with [pure]: databases that differ"
+        )
 
 
 def choose_from(problem: Problem, loss: Loss, p: Side, q: Side) -> Choice:

@@ -144,16 +144,10 @@ def audit(result: Result, claim: Claim | str, orientation: Orientation = "both",
     """
     refuse_unknown(orientation, limits)
     claim = as_claim(claim)
-    if result.method.pools:
-        raise StudyError(
-            "estimate.reuse: an audit tests one L̂ on samples that taught nothing; accepted by audit: false"
-        )
+    if result.method.unaudited:
+        raise StudyError(result.method.unaudited)
     if "eta" not in result.arrays:
         raise StudyError("estimate.etas: none in this study; an audit needs a grid of thresholds")
-    if result.method.draws_apart:
-        raise StudyError(
-            f"estimate.loss: {result.study.estimate.default_loss} was given; accepted by audit: every other loss"
-        )
     if not result.complete:
         raise StudyError(f"{result.store} is not complete yet; go on with: {resume_command(result.store)}")
     failure, sides = 1.0 - result.confidence, sides_of(claim, orientation)

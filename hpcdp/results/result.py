@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.rounding import at_most
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.engine.accuracy import Statement, dimension, state_accuracy
+from hpcdp.engine.accuracy import Statement, dimension
 from hpcdp.engine.index import read_index
 from hpcdp.engine.method import Method, Records, method_of
 from hpcdp.errors import StudyError
@@ -257,10 +257,8 @@ class Result(Shown):
 
     def accuracy(self) -> list[Statement]:
         """What is stated of δ̂'s accuracy at each ε; see there which of it is heuristic. Nothing of weighted draws."""
-        if self.is_tape:
-            return []
         test = int(self["test"].min()) if "test" in self.arrays and self["test"].size else None
-        return state_accuracy(self.study, self.columns, len(self.pairs), test, pooled=self.method.pools)
+        return self.method.state_accuracy(self.study, self.columns, len(self.pairs), test)
 
     @property
     def pairs_told(self) -> list[dict[str, Any]]:

@@ -1,51 +1,54 @@
-"""What keys of a study do not go together, as a table; and limits of one key by the value of another."""
+"""What keys of a study do not go together: options that its method does not take, and a table of pairs of settings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms import STORED as STORED_SAMPLES
-from hpcdp.study.estimate import DEFAULT_TEST, FEWEST_TAPE
+from hpcdp.study.estimate import DEFAULT_TEST, Estimate
 from hpcdp.study.mechanism import ProgramCall
-from hpcdp.study.reuse import FEWEST, least_learned
+from hpcdp.study.methods import METHODS, method_named, methods_asked
 
-_MOST_TAUGHT = 4096  # ε, of which learning looks at each
-_FEWEST_TAUGHT = 1 << 8  # draws of a level
+if TYPE_CHECKING:
+    from hpcdp.study.file import Study
+
 _MOST_CHUNKS = 10**8  # of a stage: plans and records go through them
 
+PLAIN = frozenset({"kept", "no line", "program", "reader", "unreproducible", "timeout", "distributional"})
+"""Options that every method takes which counts plain draws, but where it says otherwise (`Method.takes`)."""
 
-CLASHES = (
+SPECIAL = frozenset(
+    {
+        "etas",
+        "renyi",
+        "certify",
+        "refine",
+        "validation",
+        "time",
+        "several",
+        "δ target",
+        "precision",
+        "domain",
+        "impossible",
+    }
+)
+"""Options that a method takes only where it says so."""
+
+_CLASHES = (
     ("time", "estimate.time", "target", "one or the other"),
     ("target", "estimate.target", "refine validation test", "one or the other: a target decides these instead of you"),
     ("time", "estimate.time", "refine validation test", "one or the other: a time decides these instead of you"),
     ("target", "estimate.keep", "keep_all", '"train" or "none": there are too many samples'),
     ("time", "estimate.keep", "keep_all", '"train" or "none": there are too many samples'),
     ("validation", "estimate.validation", "no_refine", "with refine only, whose candidates it chooses among"),
-    (
-        "tape",
-        "estimate.tape",
-        "etas renyi refine validation time reuse kept no_line several precision program reader unreproducible timeout "
-        "distributional domain pure at_risk",
-        'cells by ε of given or relative pairs; keep = "none"; a loss that brings vectors to a line ("auto", "smooth", '
-        '"learned"); a built-in or a callable that takes all its randomness from rng, and no timeout',
-    ),
-    ("certify", "estimate.certify", "reuse way", "reuse = false, and every loss but literal-knn and histogram"),
-    ("precision", "estimate.target.precision", "no_interval", "of pure ε: with loss = histogram alone"),
-    ("interval", "estimate.loss", "etas refine validation time other_target", "bins and a precision, or another loss"),
-    ("reuse", "estimate.reuse", "etas renyi refine target time several way", "any one loss but literal-knn, alone"),
-    ("renyi", "estimate.renyi", "way", "a loss that learns one L̂ of all levels"),
-    (
-        "domain",
-        "pairs.domain",
-        "no_interval levels",
-        'loss = "histogram" without epsilons, since no pair is enumerated',
-    ),
-    ("pure", "pure", "reuse refine time target several way", "any one loss but literal-knn, and fresh test samples"),
+    ("refine", "estimate.refine", "reader unreproducible", "fresh draws for tallies"),
+    ("time", "estimate.time", "reader unreproducible", "fresh draws for tallies"),
+    ("target", "estimate.target", "reader unreproducible", "fresh draws for tallies"),
+    ("domain", "pairs.domain", "levels", 'loss = "histogram" without epsilons, since no pair is enumerated'),
     ("pure uncounted", "pure", "etas renyi certify", 'these with pure.test = "all" and epsilons only'),
-    ("impossible", "mechanism.impossible", "no_tape", "with estimate.tape = true only"),
     ("unreproducible", "estimate.keep", "not_all_kept", 'only "all", for what is not kept is drawn again'),
     ("reuse drawn", "estimate.keep", "not_all_kept", 'with reuse only "all", but for mechanism.call = "stored"'),
     ("program", "mechanism.timeout", "timeout", "call = { command = [...], timeout = ... }"),
@@ -53,20 +56,16 @@ CLASHES = (
     ("reader", "mechanism.reproducible", "unreproducible", "what is reproducible; leave this key out"),
     ("stream", "study.stream", "reader program", "what draws here; leave this key out"),
     ("distributional", "pairs.distributional", "reader", "a mechanism that draws: a built-in, a callable or a program"),
-    ("literal", "estimate.loss", "reader", "knn, frequency: literal-knn draws anew for every ε and η"),
-    ("refine", "estimate.refine", "way reader unreproducible", "fresh draws for tallies, and any other loss"),
-    ("time", "estimate.time", "way reader unreproducible", "fresh draws for tallies, and any other loss"),
-    ("target", "estimate.target", "literal reader unreproducible", "fresh draws for tallies, and any other loss"),
 )
 """Names of settings that a study has all of, the key that a message begins with, settings that these do not go with, and what
 is accepted."""
 
 
-def _settings(study: Any) -> dict[str, str]:
+def _settings(study: Study) -> dict[str, str]:
     """What a study has, by name: in the words of messages. What it lacks is left out."""
     e, mechanism, pairs = study.estimate, study.mechanism, study.pairs
     kind, call = kind_of(e.default_loss), mechanism.call
-    loss, keep = f"estimate.loss = {e.default_loss!r}", f"estimate.keep = {e.keep!r}"
+    keep = f"estimate.keep = {e.keep!r}"
     found = {}
     for key in ("etas", "renyi", "refine", "validation", "time", "target", "certify", "tape", "reuse"):
         if value := getattr(e, key):
@@ -77,15 +76,10 @@ def _settings(study: Any) -> dict[str, str]:
         "kept": (e.keep != "none", keep),
         "not_all_kept": (e.keep != "all", keep),
         "no_refine": (not e.refine, "estimate.refine = 0"),
-        "no_tape": (not e.tape, "estimate.tape = false"),
         "several": (e.other_losses, f"estimate.loss = {list(e.loss)}"),
-        "no_line": (not (kind.projects or kind.otherwise), loss),
-        "way": (kind.method, loss),
-        "literal": (kind.method and not kind.bounds_pure, loss),
-        "interval": (kind.bounds_pure, loss),
-        "no_interval": (not kind.bounds_pure, loss),
+        "no line": (not (kind.projects or kind.otherwise), f"estimate.loss = {e.default_loss!r}"),
+        "δ target": (e.target is not None and e.precision is None, "estimate.target without precision"),
         "precision": (e.precision is not None, "estimate.target.precision"),
-        "other_target": (e.target is not None and e.precision is None, "estimate.target without precision"),
         "levels": (e.epsilons, "estimate.epsilons"),
         "program": (
             isinstance(call, ProgramCall),
@@ -102,26 +96,57 @@ def _settings(study: Any) -> dict[str, str]:
         "distributional": (pairs.distributional is not None, "pairs.distributional, whose databases are drawn too"),
         "domain": (pairs.domain is not None, "pairs.domain"),
         "pure": (study.pure is not None, "[pure]"),
-        "at_risk": (study.at_risk is not None, "[at_risk]"),
         "uncounted": (not study.counts_levels, "no cells by ε"),
         "drawn": (call != STORED_SAMPLES, "a mechanism that draws"),
     }
     return found | {name: words for name, (is_so, words) in more.items() if is_so}
 
 
-def refuse_combinations(study: Any) -> None:
+def _words_of(study: Study, key: str) -> str:
+    """A key that asks for a method, in the words of messages."""
+    section, _, name = key.rpartition(".")
+    return f"{key} = {getattr(study.estimate, name)!r}" if section else f"[{key}]"
+
+
+def refuse_combinations(study: Study) -> None:
     """ValueError that names the first settings of a study which do not go together, or a value that another forbids."""
     settings = _settings(study)
-    for has, key, others, accepted in CLASHES:
-        given = [settings[other] for other in others.split() if other in settings]
-        if given and all(name in settings for name in has.split()):
-            both = f"{' and '.join(settings[name] for name in has.split())} was given with {', '.join(given)}"
-            raise ValueError(f"{key}: {both}; accepted: {accepted}")
-    for words in _limits(study):
+    for words in (*_untaken(study, settings), *_clashing(settings), *_limits(study)):
         raise ValueError(words)
 
 
-def _limits(study: Any) -> Iterator[str]:
+def _untaken(study: Study, settings: dict[str, str]) -> Iterator[str]:
+    """What the study's method does not take, other methods that it asks for among it, and what is accepted."""
+    (key, name), *others = [*methods_asked(study).items(), ("", "sample-split")]
+    method = method_named(name)
+    options = [option for option in settings if option in (PLAIN | SPECIAL) - method.takes]
+    given = [*(settings[option] for option in options), *(_words_of(study, other) for other, _ in others if other)]
+    if not given:
+        return
+    where = {
+        option: [known.asked for known in map(method_named, METHODS) if option in known.takes] for option in options
+    }
+    accepted = [method.accepted] if method.accepted else []
+    accepted += [
+        f"{settings[option].split()[0]} with {', or '.join(asked)}" for option, asked in where.items() if asked
+    ]
+    listed, accepted_words = ", ".join(dict.fromkeys(given)), "; ".join(dict.fromkeys(accepted))
+    if key:
+        yield f"{key}: {_words_of(study, key)} was given with {listed}; accepted: {accepted_words}"
+    else:
+        yield f"{settings[options[0]]}: {listed} was given with {_words_of(study, 'estimate.loss')}; accepted: {accepted_words}"
+
+
+def _clashing(settings: dict[str, str]) -> Iterator[str]:
+    """What the table forbids."""
+    for has, key, others, accepted in _CLASHES:
+        given = [settings[other] for other in others.split() if other in settings]
+        if given and all(name in settings for name in has.split()):
+            both = f"{' and '.join(settings[name] for name in has.split())} was given with {', '.join(given)}"
+            yield f"{key}: {both}; accepted: {accepted}"
+
+
+def _limits(study: Study) -> Iterator[str]:
     """What is wrong with a value by what others are."""
     e = study.estimate
     for key in ("train", "test", "refine", "validation"):
@@ -131,27 +156,18 @@ def _limits(study: Any) -> Iterator[str]:
         yield f"estimate.target.epsilon: one of the epsilons; given: {e.target.epsilon}"
     if strange := [f"{epsilon:g}" for epsilon in e.certify or () if epsilon not in e.epsilons]:
         yield f"estimate.certify: some of the epsilons; given: {', '.join(strange)}"
-    if not e.epsilons and study.pure is None and study.at_risk is None and not study.bounds_pure:
-        yield (
-            'estimate.epsilons: a grid has at least one point; none are needed with [pure] and with loss = "histogram" only'
-        )
+    if not e.epsilons and study.method.needs_levels:
+        words = 'at least one point; none are needed with [pure] and with loss = "histogram" only'
+        yield f"estimate.epsilons: required, a grid of {words}"
     if e.other_losses and not e.refine and e.target is None and e.time is None:
         yield f"estimate.loss: several need refine, target or time, which choose among them; given: {list(e.loss)}"
-    if e.tape:
-        if len(e.epsilons) > _MOST_TAUGHT:
-            yield f"estimate.epsilons: at most {_MOST_TAUGHT:,} with tape; given: {len(e.epsilons):,}"
-        if e.train < _FEWEST_TAUGHT:
-            yield f"estimate.train: at least {_FEWEST_TAUGHT} with tape, of which each level teaches; given: {e.train}"
-        most, key = (e.test, "test") if e.target is None else (e.target.most, "target.most")
-        if most < FEWEST_TAPE:
-            yield f"estimate.{key}: at least {FEWEST_TAPE:,} with tape, the draws of a chunk; given: {most:,}"
-    if e.reuse is not False and e.pool < FEWEST:
-        yield f"estimate.reuse: at least {FEWEST} samples, train and test together; given: {e.pool}"
-    fewest, words = 2 * e.train, f"at most all training points, 2·train = {2 * e.train}"
-    if e.reuse is not False:
-        fewest = 2 * least_learned(e.pool)
-        words = f"with reuse at most {fewest}, so many points of both sides teach the first L̂"
+    yield from study.method.limits(study)
+
+
+def points_lacking(estimate: Estimate, points: int, words: str) -> Iterator[str]:
+    """What is wrong where the loss needs more training points than so many of both sides. words: what is accepted."""
     try:
-        kind_of(e.default_loss).refuse_points(validate_parameters(e.default_loss, e.parameters), fewest, words)
+        parameters = validate_parameters(estimate.default_loss, estimate.parameters)
+        kind_of(estimate.default_loss).refuse_points(parameters, points, words)
     except ValueError as error:
         yield f"estimate.{error}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hpcdp.errors import DamagedError
@@ -44,8 +45,10 @@ def commit_sizes(
     commit(layout, "sizes", f"{_key(problem)}-{last + 1:06d}", {"pairs": pairs, "why": dict(why)}, generation)
 
 
-def with_known_sizes(layout: Layout, problem: Problem) -> Problem:
+def with_decisions(layout: Layout, problem: Problem) -> Problem:
     """The problem with what runs into this store have decided; as it is where nothing is to decide."""
+    if problem.study.estimate.reuse == "auto" and problem.chosen is None:
+        problem = replace(problem, chosen=known_choice(layout))
     return problem.sized(known_sizes(layout, problem)) if problem.study.estimate.has_budget else problem
 
 

@@ -24,9 +24,6 @@ from hpcdp.study.section import (
 
 _LOSS, _LOSS_OF_PARAMETERS = "auto", "knn"
 _TAPE = {"keep": "none", "train": 1 << 16}  # what tape = true means where nothing is said
-FEWEST_TAPE = 1 << 12
-"""Draws of a random tape in a chunk whose outputs are drawn one by one: the fewest that a test has."""
-
 DEFAULT_TEST = 1 << 20
 _MOST = 10**13  # outputs of a database in a stage, and of a chunk: a hundred times what the largest runs draw
 _MOST_EPSILON = 200  # e^ε must stay far from the largest float
@@ -110,7 +107,7 @@ class Estimate(Section):
     drawn from proposals, with a weight for each output. method: one that an installed package offers, by its entry point.
     """
 
-    epsilons: Annotated[Levels, Key("family", "gain")]
+    epsilons: Annotated[Levels, Key("family", "gain")] = ()
     loss: Annotated[Losses, Key("pilot")] = _LOSS
     parameters: Annotated[dict[str, Any], Key("pilot")] = Field(default_factory=dict)
     train: Annotated[int, Field(ge=1, le=_MOST), WHOLE, Key("pilot", "grow")] = 1 << 20

@@ -23,7 +23,7 @@ from hpcdp._base.files import absolute, parse_toml, place_of
 from hpcdp._base.messages import accepted_keys, describe_errors
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
-from hpcdp.losses import LOSSES, kind_of
+from hpcdp.losses import kind_of
 from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms.functions import import_path, name_of
 from hpcdp.mechanisms.tabular import Frames
@@ -31,6 +31,7 @@ from hpcdp.study.at_risk import AtRisk, sections_of
 from hpcdp.study.combinations import refuse_combinations
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall, Pure
+from hpcdp.study.methods import method_named, name_of_method
 from hpcdp.study.pairs import Framed, FramedRows, Pairs
 from hpcdp.study.section import STORED, WHOLE, Key, Section
 
@@ -60,11 +61,6 @@ class Header(Section):
         return self
 
 
-def _bounds_pure(loss: Any) -> bool:
-    """Whether what a file gives as a loss bounds pure ε; what is no loss is refused elsewhere."""
-    return isinstance(loss, str) and loss in LOSSES and LOSSES[loss].bounds_pure
-
-
 class Study(Section):
     """A whole study, frozen; compare studies by `to_dict`. folder: where relative paths start and what is importable."""
 
@@ -90,20 +86,15 @@ class Study(Section):
             raise ValueError(f"at_risk: a study of [study] and [at_risk] alone; given with it: {', '.join(given)}")
         return {**data, **sections_of(data["at_risk"])}
 
-    @model_validator(mode="before")
-    @classmethod
-    def _levels_are_optional(cls, data: Any) -> Any:
-        """With [pure], and with a loss that bounds pure ε, no ε need be given."""
-        estimate = data.get("estimate") if isinstance(data, dict) else None
-        if not isinstance(estimate, dict) or estimate.get("epsilons") is not None:
-            return data
-        is_spared = data.get("pure") is not None or _bounds_pure(estimate.get("loss"))
-        return {**data, "estimate": {**estimate, "epsilons": ()}} if is_spared else data
-
     @model_validator(mode="after")
     def _combinations(self) -> Self:
         refuse_combinations(self)
         return self
+
+    @property
+    def method(self) -> Any:
+        """The method that it asks for, a `hpcdp.engine.method.Method`; cross-fitting where a run may choose that."""
+        return method_named(name_of_method(self, is_reused=True))
 
     @property
     def counts_levels(self) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcdp._base.plugins import load_plugin
 from hpcdp.losses import kind_of
-from hpcdp.study.file import Study
+
+if TYPE_CHECKING:
+    from hpcdp.study.file import Study
 
 METHODS = {
     "sample-split": "hpcdp.methods.sample_split.method:METHOD",
@@ -33,14 +35,21 @@ def method_named(name: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
+def methods_asked(study: Study) -> dict[str, str]:
+    """The key by which a study asks for a method, and its name, the one that it gets first; of a sound study at most one."""
+    e = study.estimate
+    asked = {
+        "estimate.method": e.method,
+        "at_risk": "at-risk" if study.at_risk is not None else None,
+        "estimate.tape": "importance-sampling" if e.tape else None,
+        "estimate.reuse": "cross-fitting" if e.reuse else None,
+        "pure": "pure" if study.pure is not None else None,
+        "estimate.loss": kind_of(e.default_loss).method,
+    }
+    return {key: name for key, name in asked.items() if name is not None}
+
+
 def name_of_method(study: Study, is_reused: bool) -> str:
     """The name of a study's method. is_reused: whether every sample teaches and tests, as the study says or a run has chosen."""
-    if study.estimate.method is not None:
-        return study.estimate.method
-    if study.at_risk is not None:
-        return "at-risk"
-    if study.pure is not None:
-        return "pure"
-    if study.estimate.tape:
-        return "importance-sampling"
-    return kind_of(study.estimate.default_loss).method or ("cross-fitting" if is_reused else "sample-split")
+    asked = (name for key, name in methods_asked(study).items() if key != "estimate.reuse" or is_reused)
+    return next(asked, "sample-split")

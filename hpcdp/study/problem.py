@@ -173,12 +173,6 @@ class Problem:
         """Whether the pairs that a task works on race with what training taught."""
         return isinstance(self.sizes, Sizes) and self.sizes.refine == 0 and self.sizes.screen > 0
 
-    @property
-    def is_reused(self) -> bool:
-        """Whether every sample teaches and tests."""
-        reuse = self.study.estimate.reuse
-        return bool(self.chosen) if reuse == "auto" else reuse
-
     @cached_property
     def declared(self) -> Declared | None:
         """What the study declares that D′ cannot output; StudyError where the predicate cannot be imported."""
@@ -187,7 +181,8 @@ class Problem:
     @property
     def method_name(self) -> str:
         """The name of the method of estimating: the loss's own, where it has one."""
-        return name_of_method(self.study, self.is_reused)
+        reuse = self.study.estimate.reuse
+        return name_of_method(self.study, bool(self.chosen) if reuse == "auto" else reuse)
 
     @property
     def method(self) -> Any:

@@ -8,15 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hpcdp._base.doing import patient, tell
 from hpcdp._base.node import NodeExecutor, ProcessDied
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.losses import LOSSES, kind_of, refuse_outputs, refuse_unusable
-from hpcdp.losses.local import in_region
 from hpcdp.mechanisms.functions import Parcel
-from hpcdp.mechanisms.outputs import Schema, describe
 from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.store.layout import Layout
 from hpcdp.study.claims import parse_claim
@@ -26,7 +21,6 @@ from hpcdp.study.distributions import known_distributions, load_distributions
 from hpcdp.study.file import Study
 from hpcdp.study.named_code import names_code, own_sources
 from hpcdp.study.problem import Problem, each_once
-from hpcdp.study.reuse import least_learned
 from hpcdp.study.sampler import TRIAL_SIZE, Sampler, name_mechanism
 from hpcdp.study.trial_draws import Trial, try_out, unanswered
 from hpcdp.study.versions import load_problem, read_problem
@@ -57,8 +51,7 @@ def resolve_stored(
     """The problem of one version of a store, tried out again; StudyError also where its code changed and that is not allowed."""
     problem = read_problem(layout, version)
     if not names_code(problem.study):
-        problem = load_problem(layout, version, allow_changed_code)
-        return problem, _tried(problem.study, problem.sampler, problem.pairs, note, threads)
+        return _stored(layout, version, allow_changed_code, note, threads)
     where = layout.root.resolve(), version, allow_changed_code, threads
     found, trial = _in_child(problem.study, note, _stored_apart, *where)
     return replace(problem, sampler=found.sampler, sources=found.sources), trial
@@ -88,10 +81,14 @@ def _resolved_apart(study: Study, threads: int) -> Found:
 
 
 def _stored_apart(root: Path, version: int, allow_changed_code: bool, threads: int) -> Found:
-    problem = load_problem(Layout(root), version, allow_changed_code)
-    return _as_told(
-        problem, _tried(problem.study, problem.sampler, problem.pairs, lambda text: tell(note=text), threads)
-    )
+    return _as_told(*_stored(Layout(root), version, allow_changed_code, lambda text: tell(note=text), threads))
+
+
+def _stored(layout: Layout, version: int, allow_changed_code: bool, note: Note, threads: int) -> Found:
+    problem = load_problem(layout, version, allow_changed_code)
+    trial = _tried(problem.study, problem.sampler, problem.pairs, note, threads)
+    problem.study.method.refuse_outputs(problem, trial)
+    return problem, trial
 
 
 def _as_told(problem: Problem, trial: Trial) -> Found:
@@ -109,12 +106,9 @@ def _resolved(study: Study, note: Note, threads: int) -> tuple[Problem, Trial]:
         study = _with_halves(study, sampler.mechanism, databases)
         e = study.estimate
         sampler = replace(sampler, chunk=min(e.chunk, max(e.train, e.test)))
-    pairs = enumerate_pairs(study, databases, distributions)
-    trial = _tried(study, sampler, pairs, note, threads)
-    refuse_outputs_of(study, trial.schema)
+    trial = _tried(study, sampler, enumerate_pairs(study, databases, distributions), note, threads)
     problem = Problem(study, databases, sampler, trial.schema, distributions)
-    if study.pure is not None:
-        refuse_impure(study, trial.schema, problem.pair_laws)
+    study.method.refuse_outputs(problem, trial)
     if study.study.claim is not None:
         try:
             parse_claim(study.study.claim, study.folder)
@@ -125,18 +119,9 @@ def _resolved(study: Study, note: Note, threads: int) -> tuple[Problem, Trial]:
 
 
 def _tried(study: Study, sampler: Sampler, pairs: Sequence[Pair], note: Note, threads: int) -> Trial:
-    """What trial draws show; StudyError where the mechanism is wrong, or the loss cannot learn from such outputs."""
-    e = study.estimate
-    trial = try_out(sampler, each_once(pairs), e.train + e.test, note, threads, e.tape)
-    if study.at_risk is not None:
-        return trial  # nothing is learned
-    fewest = {True: least_learned(e.pool), False: e.train, "auto": min(e.train, least_learned(e.pool))}[e.reuse]
-    refuse_unusable(e.default_loss, e.parameters, trial.schema, fewest, study.folder)
-    if trial.extremes is not None:
-        refuse_outputs(e.default_loss, e.parameters, *trial.extremes)
-    for name in e.other_losses:
-        refuse_unusable(name, {}, trial.schema, e.train, study.folder)
-    return trial
+    """What trial draws show; StudyError where the mechanism is wrong."""
+    needed = study.estimate.train + study.estimate.test
+    return try_out(sampler, each_once(pairs), needed, note, threads, study.method.time_draws)
 
 
 def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Database]) -> Study:
@@ -166,49 +151,3 @@ def _refuse_declared(problem: Problem) -> None:
     law, size = problem.pair_laws[0][1], TRIAL_SIZE
     outputs = problem.sampler.trial(problem.laws[law], size, 0, problem.schema)
     refuse_declared(problem.declared, [(outputs, f"{size} trial draws of {problem.describe_law(law)}")])
-
-
-def refuse_outputs_of(study: Study, schema: Schema) -> None:
-    """StudyError where L̂ of such outputs cannot be refined by tallies, or told on a line, as the study wants."""
-    e = study.estimate
-    kind, is_bytes = kind_of(e.default_loss), schema.kind == "bytes"
-    if e.tape and is_bytes:
-        raise StudyError(f"estimate.tape: of numbers and vectors of numbers; given: {describe(schema)}")
-    if not (e.refine or e.has_budget) or (not is_bytes and schema.columns in (None, 1)):
-        return
-    if e.other_losses:
-        raise StudyError(
-            f"estimate.loss: several need outputs on a line; given: {describe(schema)} with {list(e.loss)}; accepted: one"
-        )
-    if not (kind.tells_values or (kind.projects and not is_bytes)):
-        key = "target" if e.target is not None else "time" if e.time is not None else "refine"
-        accepted = [name for name, other in LOSSES.items() if other.projects and not is_bytes]
-        accepted += [name for name, other in LOSSES.items() if other.tells_values]
-        raise StudyError(
-            f"estimate.{key}: of such outputs ({describe(schema)}) accepted with loss = {' | '.join(accepted)}; given: "
-            f"loss = {e.default_loss}"
-        )
-
-
-def refuse_impure(study: Study, schema: Schema, laws: Sequence[tuple[str, str]]) -> None:
-    """StudyError where [pure] does not fit the outputs, or compares a database with itself."""
-    pure = study.pure
-    assert pure is not None
-    columns, is_bytes = schema.columns or 1, schema.kind == "bytes"
-    if pure.within is not None and (is_bytes or len(pure.within) != columns):
-        accepted = "none, of strings" if is_bytes else f"one interval a column, {columns}"
-        raise StudyError(f"pure.within: {accepted} ({describe(schema)}); given: {len(pure.within)}")
-    for point in pure.at:
-        values = point if isinstance(point, tuple) else (point,)
-        if isinstance(point, tuple) != (schema.columns is not None) or len(values) != columns:
-            raise StudyError(f"pure.at: outputs of the mechanism ({describe(schema)}); given: {point!r}")
-        if not all(schema.has(v) for v in values):
-            raise StudyError(f"pure.at: outputs of the mechanism ({describe(schema)}); given: {point!r}")
-        if pure.within is not None and not in_region(np.array([values], np.float64), pure.within)[0]:
-            accepted = " × ".join(f"[{low:g}, {high:g}]" for low, high in pure.within)
-            raise StudyError(f"pure.at: outputs in pure.within, {accepted}; given: {point!r}")
-    equal = [number for number, (d, d_prime) in enumerate(laws) if d == d_prime]
-    if equal:
-        raise StudyError(
-            f"pairs.given.{equal[0]}: D and D′ are equal, and share their samples; accepted with [pure]: databases that differ"
-        )

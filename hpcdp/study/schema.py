@@ -99,7 +99,7 @@ def _say_sections(found: dict[str, Any]) -> None:
     """[at_risk] says all that other sections would; ε may be left out with [pure] and with a loss that bounds pure ε."""
     others = [key for key in found["required"] if key != "study"]
     found["required"] = ["study"]
-    found["$defs"]["Estimate"]["required"].remove("epsilons")
+    del found["$defs"]["Estimate"]["properties"]["epsilons"]["default"]
     found["if"], found["then"] = _given("at_risk"), {"not": {"anyOf": [_given(key) for key in (*others, "pure")]}}
     spared = [name for name, kind in LOSSES.items() if kind.bounds_pure]
     bounds = {"properties": {"estimate": {"required": ["loss"], "properties": {"loss": {"enum": spared}}}}}

@@ -27,7 +27,6 @@ from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.study._timing import Timing, time_draws
 from hpcdp.study.databases import Input
 from hpcdp.study.distributions import Conditional
-from hpcdp.study.methods import method_named
 from hpcdp.study.sampler import TRIAL_SIZE, Sampler
 
 _SECOND_SIZE = 1024
@@ -38,6 +37,13 @@ _TIMING_SECONDS = 3.0
 _WAITING = 2.0  # seconds after which a program's start is told of
 _REPEATS = 0.5  # more equal outputs within a call than between two, as a share, after which it is looked at closely
 _CHANCE = 40.0  # −log of the chance below which equal outputs are no coincidence
+
+
+Tried = tuple[Sampler, Input]
+"""What draws an input in words of its own, and the input."""
+
+TimeDraws = Callable[[Sequence[Tried], Schema, int], Timing]
+"""What times draws: of inputs, in a schema, of as many outputs as a first trial could afford."""
 
 
 @dataclass(frozen=True)
@@ -61,20 +67,19 @@ def try_out(
     needed: int,
     note: Callable[[str], None],
     threads: int = 1,
-    is_tape: bool = False,
+    time_draws: TimeDraws | None = None,
 ) -> Trial:
     """Draw a few outputs for as many databases as a second allows; StudyError tells what is wrong with them.
 
     needed: samples that a database must have; all stored files are looked at, because with fewer rows training and
     test samples would overlap. Databases come in order of importance, each after its words. note: told of a program that is
     waited for.
-    threads: that numerical libraries may use, as in workers. is_tape: whether draws are noted on tapes, which takes longer.
+    threads: that numerical libraries may use, as in workers. time_draws: what times draws, as `time_trials` by default.
     """
-
     try:
         what = f"{sampler.named} (trial draws)"
         with at_risk(what), worker_threads(threads):
-            return _try_out(sampler, databases, needed, note, is_tape)
+            return _try_out(sampler, databases, needed, note, time_draws)
     except MechanismError as error:
         words = f"{readable(str(error))} (seen in trial draws){_texts_given(sampler, str(error))}"
         raise StudyError(f"{sampler.named}: {words}") from error
@@ -104,12 +109,16 @@ def _numbers_as_text(values: Mapping[str, Any], within: str = "") -> Iterable[tu
 
 
 def _try_out(
-    sampler: Sampler, databases: Iterable[tuple[str, Input]], needed: int, note: Callable[[str], None], is_tape: bool
+    sampler: Sampler,
+    databases: Iterable[tuple[str, Input]],
+    needed: int,
+    note: Callable[[str], None],
+    time_draws: TimeDraws | None,
 ) -> Trial:
     begin = time.perf_counter()
     schemas: list[Schema] = []
     seen: list[float] = []
-    tried: list[tuple[Sampler, Input]] = []
+    tried: list[Tried] = []
     are_sequences: list[bool] = []
     size = TRIAL_SIZE
     if isinstance(sampler.mechanism, ProgramMechanism):
@@ -154,10 +163,7 @@ def _try_out(
     for (one, database), found in zip(tried, schemas, strict=True):
         if found.kind != schema.kind == "bytes":
             one.trial(database, size, 0, schema)
-    if is_tape:
-        timing = method_named("importance-sampling").time_draws(*tried[0], schema, 0 if size == TRIAL_SIZE else size)
-    else:
-        timing = _time(tried, size)
+    timing = time_trials(tried, size) if time_draws is None else time_draws(tried, schema, size)
     _refuse_slow_chunks(sampler, timing)
     extremes = (min(seen), max(seen)) if seen else None
     return Trial(schema, timing.per_call, timing.per_draw, _many_valued(timing.outputs), extremes)
@@ -282,7 +288,7 @@ def _many_valued(outputs: Outputs) -> int:
     return sum(np.unique(column).size > 0.1 * head.shape[0] for column in columns)
 
 
-def _time(tried: Sequence[tuple[Sampler, Input]], size: int) -> Timing:
+def time_trials(tried: Sequence[Tried], size: int) -> Timing:
     """What drawing costs, on the first input; over several distributions the mean of as many as a few seconds allow.
 
     tried: inputs, each after its sampler. size: outputs that a first trial could afford.

@@ -18,7 +18,7 @@ from hpcdp.store.layout import Generation, Layout, group_metadata
 from hpcdp.store.records import put_json
 from hpcdp.store.root import MARK, has_lost_its_root, is_store, latest_version, open_layout
 from hpcdp.study.changes import describe_change, may_be_either, refuse_changes, same
-from hpcdp.study.decisions import known_choice, with_known_sizes
+from hpcdp.study.decisions import with_decisions
 from hpcdp.study.distributions import Distribution, known_distributions, load_distributions
 from hpcdp.study.file import Study
 from hpcdp.study.named_code import own_sources
@@ -55,7 +55,7 @@ def load_problem(layout: Layout, version: int, allow_changed_code: bool = False)
     if not allow_changed_code:
         _refuse_changed_code(body, sampler.source, study, sources)
     problem = replace(_problem(layout, body, study, sampler, distributions), sources=sources)
-    return with_known_sizes(layout, problem)
+    return with_decisions(layout, problem)
 
 
 def read_problem(layout: Layout, version: int) -> Problem:
@@ -64,15 +64,15 @@ def read_problem(layout: Layout, version: int) -> Problem:
     study = study_of(body)
     distributions = known_distributions(study, body.get("shapes", ()))
     sampler = Sampler.keys_only(study, body["source"])
-    return with_known_sizes(layout, _problem(layout, body, study, sampler, distributions))
+    return with_decisions(layout, _problem(layout, body, study, sampler, distributions))
 
 
 def _problem(
     layout: Layout, body: dict[str, Any], study: Study, sampler: Sampler, distributions: Sequence[Distribution]
 ) -> Problem:
     databases = databases_of(layout, body)
-    chosen = body.get("chosen", known_choice(layout)) if study.estimate.reuse == "auto" else None
-    return Problem(study, databases, sampler, Schema.from_dict(body["schema"]), distributions, chosen=chosen)
+    schema, chosen = Schema.from_dict(body["schema"]), body.get("chosen")
+    return Problem(study, databases, sampler, schema, distributions, chosen=chosen)
 
 
 def _refuse_changed_code(body: dict[str, Any], source: str, study: Study, now: Mapping[str, str]) -> None:

@@ -130,8 +130,8 @@ def test_a_gap_at_another_epsilon_is_not_promised_to_be_separated(ran: Callable[
         ({"certify": [0.55]}, "certify: some of the epsilons; given: 0.55"),
         ({"certify": []}, "at least one point"),
         ({"certify": 0.5}, "a grid is a list"),
-        ({"certify": [0.5], "reuse": True}, "was given with estimate.reuse = True"),
-        ({"certify": [0.5], "loss": "literal-knn"}, "was given with estimate.loss = 'literal-knn'"),
+        ({"certify": [0.5], "reuse": True}, "estimate.reuse = True was given with estimate.certify"),
+        ({"certify": [0.5], "loss": "literal-knn"}, "estimate.loss = 'literal-knn' was given with estimate.certify"),
     ],
 )
 def test_what_is_refused(estimate: dict[str, Any], words: str) -> None:

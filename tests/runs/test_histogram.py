@@ -294,7 +294,7 @@ def test_equal_chunks_are_found(module):
         ({"target": {"precision": 0.1, "direction": "forward"}}, "precision: with most alone"),
         ({"target": {"precision": 0.0}}, "target.precision"),
         ({**VOTES, "target": TARGET}, "of pure ε: with loss = histogram alone"),
-        ({**VOTES, "pairs": DOMAIN}, "pairs.domain was given with estimate.loss = 'knn'"),
+        ({**VOTES, "pairs": DOMAIN}, "pairs.domain was given with estimate.loss = 'knn'; accepted: pairs.domain with"),
         ({"pairs": DOMAIN, "epsilons": [0.5]}, "pairs.domain was given with estimate.epsilons"),
         ({"pairs": {"domain": {**DOMAIN["domain"], "points": 1}}}, "pairs.domain.points"),
         ({"pairs": {"domain": {**DOMAIN["domain"], "upper": 0.0}}}, "lower < upper"),

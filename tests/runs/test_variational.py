@@ -226,7 +226,7 @@ def test_a_store_keeps_its_orders(tmp_path):
         ({"renyi": [2, 2.0]}, "distinct"),
         ({"renyi": [1.0 + i for i in range(101)]}, "at most 100 points"),
         ({"renyi": "2"}, "a grid is a list"),
-        ({"renyi": [2], "loss": "literal-knn"}, "estimate.renyi was given with estimate.loss = 'literal-knn'"),
+        ({"renyi": [2], "loss": "literal-knn"}, "estimate.loss = 'literal-knn' was given with estimate.renyi"),
         ({"renyi": [2], "reuse": "auto", "keep": "all"}, "was given with estimate.renyi"),
     ],
 )

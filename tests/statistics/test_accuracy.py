@@ -14,7 +14,6 @@ from studies import make_study, run
 import hpcdp
 from hpcdp._base.rounding import at_most
 from hpcdp.analytic import LaplaceShift
-from hpcdp.engine.accuracy import state_accuracy
 from hpcdp.errors import StudyError
 from hpcdp.notions import accuracy
 from hpcdp.results.bootstrap import bootstrap
@@ -50,7 +49,7 @@ def test_the_largest_of_many_estimates_is_within_the_stated_radius():
     """100 pairs of equal laws, sets of probability 1/2: the largest δ̂ of 200 cells against the truth, which is 0."""
     n, runs = 400, 1000
     study = make_study(*LAPLACE, seed=1, train=n, test=n, epsilons=[0.0])
-    (stated,) = state_accuracy(study, 1, 100)
+    (stated,) = study.method.state_accuracy(study, 1, 100)
     counts = np.random.default_rng(20240520).binomial(n, 0.5, (runs, 200, 2))
     largest = ((counts[..., 0] - counts[..., 1]) / n).max(axis=1)
     assert (largest > stated.radius).mean() <= 0.05

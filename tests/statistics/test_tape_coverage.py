@@ -110,7 +110,7 @@ class Learned:
             keep="none", epsilons=[epsilon], **more,
         )  # fmt: skip
         problem = pose(study, schema)
-        context = Context(Layout(Path("nowhere")), problem, None)
+        context = Context(Layout(Path("nowhere")), problem)
         state, choice = learn_levels(context, 0)
         return cls(context, choice, Judge(problem, state, choice))
 

@@ -13,7 +13,6 @@ from hpcdp.engine.index import Index, Span
 from hpcdp.engine.progress import Silent
 from hpcdp.engine.series import Series
 from hpcdp.engine.stopping import Stop
-from hpcdp.losses import make_loss
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.methods.sample_split.learning import learn_pair
 from hpcdp.results.result import Result
@@ -72,7 +71,7 @@ def learn_and_count(problem: Problem) -> tuple[Index, list]:
     """All counts of a problem, as tasks count, without a store and without Dask: the index, and each pair's counter."""
     e = problem.study.estimate
     assert e.keep == "none"  # nothing is read from the folder that the layout names
-    context = Context(Layout(Path("nowhere")), problem, make_loss(e.loss, e.parameters))
+    context = Context(Layout(Path("nowhere")), problem)
     thresholds = tuple(problem.thresholds.tolist())
     index, counters = Index(), []
     for number, model in enumerate(problem.model_keys):

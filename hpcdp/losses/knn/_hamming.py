@@ -36,7 +36,7 @@ def _vote(queries, unknown, rows, c0, total, k, columns, v0, v1):  # type: ignor
     for i in range(queries.shape[0]):
         near[:] = 0
         for j in range(rows.shape[0]):
-            distance = 0
+            distance = np.int64(0)
             for w in range(words):
                 differ = unknown[i, w]
                 for plane in range(planes):
@@ -50,9 +50,9 @@ def _vote(queries, unknown, rows, c0, total, k, columns, v0, v1):  # type: ignor
             near[distance, 0] += c0[j]
             near[distance, 1] += total[j]
         first = both = np.int64(0)
-        for distance in range(columns + 1):
-            first += near[distance, 0]
-            both += near[distance, 1]
+        for ring in range(columns + 1):
+            first += near[ring, 0]
+            both += near[ring, 1]
             if both >= k:
                 break
         v0[i], v1[i] = first, both - first

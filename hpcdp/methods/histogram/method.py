@@ -11,7 +11,7 @@ from hpcdp.engine.context import Context
 from hpcdp.engine.costs import Costs
 from hpcdp.engine.entries import no_cells
 from hpcdp.engine.index import Index
-from hpcdp.engine.method import Adder, Floats, Method, Records, Rows, Run
+from hpcdp.engine.method import NO_ETA, Adder, Floats, Method, Records, Rows, Run
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts, Task
 from hpcdp.errors import StudyError
@@ -35,6 +35,7 @@ from hpcdp.methods.outcomes import entries_of_outcomes
 from hpcdp.notions.bins import refuse_atoms
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
+from hpcdp.study.combinations import PLAIN
 from hpcdp.study.declared import RefutedError
 from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
@@ -64,6 +65,12 @@ class BinCounts(Adder):
 
 class Histogram(Method):
     """See `Method`. A series is a law; its training outputs come first, and may decide bins and test outputs."""
+
+    asked = 'estimate.loss = "histogram"'
+    takes = PLAIN | {"precision", "domain"}
+    accepted = "bins and a precision, or another loss"
+    needs_levels = False
+    unaudited = NO_ETA
 
     def kept_stages(self, problem: Problem) -> tuple[Stage, ...]:
         kept = super().kept_stages(problem)

@@ -30,7 +30,6 @@ def learn_pair(context: Context, series: Series) -> Learned:
     refined L̂ and of a loss that chooses.
     """
     problem, number, thresholds = context.problem, series.pair, np.asarray(series.columns)
-    assert context.loss is not None
     if problem.is_refined:
         refined, validation, chosen = learn_refined(context, number, thresholds)
         return Learned(refined, {"training": validation.tolist(), "chosen": chosen})

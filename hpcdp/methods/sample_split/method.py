@@ -15,8 +15,12 @@ from hpcdp.engine.outcomes import Report
 from hpcdp.engine.sampling import TaskList
 from hpcdp.engine.series import Effort, Phase, Planner, Series, seconds_left
 from hpcdp.engine.task import Amounts, Progress, Task
+from hpcdp.errors import StudyError
+from hpcdp.losses import LOSSES, kind_of
 from hpcdp.losses.protocol import Counter
 from hpcdp.losses.refined.refined import restore_counter
+from hpcdp.mechanisms.outputs import Schema, describe
+from hpcdp.methods.choice import choose_reuse, describe_reuse, with_choice
 from hpcdp.methods.classes import ClassCounts, checker, threshold_sets
 from hpcdp.methods.sample_split import derive
 from hpcdp.methods.sample_split.foreseen import describe_target
@@ -29,14 +33,27 @@ from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
 from hpcdp.store.states import State
+from hpcdp.study.combinations import PLAIN, SPECIAL
+from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
+from hpcdp.study.trial_draws import Trial
 
 _REFINE_SECONDS = 1.0  # to learn from tallies, however many draws they hold
 
 
 class SampleSplit(Method):
     """See `Method`. Sizes that a run decides make a phase each; tallies of fresh draws refine what training taught."""
+
+    asked = "a loss that learns one L̂ of all levels"
+    takes = PLAIN | SPECIAL - {"precision", "domain", "impossible"}
+
+    def refuse_outputs(self, problem: Problem, trial: Trial) -> None:
+        super().refuse_outputs(problem, trial)
+        refuse_unrefinable(problem.study, trial.schema)
+
+    def chosen(self, problem: Problem, costs: Costs, known: bool | None) -> Problem:
+        return with_choice(problem, costs, known)
 
     def phases(self, problem: Problem, index: Index) -> list[Phase]:
         by_sizes: dict[Sizes, list[int]] = {}
@@ -87,13 +104,17 @@ class SampleSplit(Method):
         return problem.study.estimate.has_budget
 
     def begin(self, problem: Problem, costs: Costs, workers: int, layout: Layout, generation: Generation) -> list[str]:
-        return share_time(problem, costs, workers, layout, generation)
+        shared = share_time(problem, costs, workers, layout, generation)
+        return [*shared, *choose_reuse(problem, costs, layout, generation)]
 
     def decide(self, problem: Problem, index: Index, layout: Layout, generation: Generation) -> list[str]:
         return decide(problem, index, layout, generation)
 
     def describe_plan(self, problem: Problem, costs: Costs, workers: int) -> Rows:
         return describe_target(problem.study, costs, workers)
+
+    def describe_choices(self, problem: Problem, index: Index, costs: Costs, workers: int) -> Rows:
+        return describe_reuse(problem, costs, index.chosen)
 
     def files(self, problem: Problem, layout: Layout, series: Series) -> Iterable[Path]:
         """Of refined ones the pilot and its tallies."""
@@ -114,7 +135,6 @@ class SampleSplit(Method):
         return learn_pair(context, series)
 
     def restore(self, context: Context, series: Series, state: State) -> Counter:
-        assert context.loss is not None
         if context.problem.is_refined:
             return restore_counter(state, context.loss)
         return context.loss.restore(state, np.asarray(series.columns))
@@ -178,6 +198,25 @@ def _phase(problem: Problem, sizes: Sizes, numbers: Sequence[int], index: Index)
 
 def _sized(problem: Problem, phase: Phase) -> Problem:
     return problem if phase.sizes is None else problem.sized(phase.sizes)
+
+
+def refuse_unrefinable(study: Study, schema: Schema) -> None:
+    """StudyError where L̂ of such outputs cannot be refined by tallies, or told on a line, as the study wants."""
+    e, kind, is_bytes = study.estimate, kind_of(study.estimate.default_loss), schema.kind == "bytes"
+    if not (e.refine or e.has_budget) or (not is_bytes and schema.columns in (None, 1)):
+        return
+    if e.other_losses:
+        raise StudyError(
+            f"estimate.loss: several need outputs on a line; given: {describe(schema)} with {list(e.loss)}; accepted: one"
+        )
+    if not (kind.tells_values or (kind.projects and not is_bytes)):
+        key = "target" if e.target is not None else "time" if e.time is not None else "refine"
+        accepted = [name for name, other in LOSSES.items() if other.projects and not is_bytes]
+        accepted += [name for name, other in LOSSES.items() if other.tells_values]
+        raise StudyError(
+            f"estimate.{key}: of such outputs ({describe(schema)}) accepted with loss = {' | '.join(accepted)}; given: "
+            f"loss = {e.default_loss}"
+        )
 
 
 def draws_and_calls(problem: Problem) -> tuple[int, int]:

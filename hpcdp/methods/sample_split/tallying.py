@@ -31,13 +31,12 @@ TELLING = 1 << 12
 def learn_pilots(context: Context, work: LearnPilots, report: Report) -> None:
     """Learn and store the pilots of these pairs."""
     problem = context.problem
-    assert context.loss is not None
     for number in work.pairs:
         key = problem.pilot_keys[number]
         try:
             laws = problem.pair_laws[number]
             p, q = (context.training(law) for law in laws)
-            pilot = Pilot.learn(context.loss, p, q, list(context.others.values()))
+            pilot = Pilot.learn(context.loss, p, q, context.others)
         except (MechanismError, DamagedError) as error:
             report.failures.append(Failure.of(describe_pairs(problem, [number]), error))
             continue
@@ -78,7 +77,6 @@ def tally(context: Context, items: Tally, report: Report) -> None:
 
 def restore_pilot(context: Context, number: int) -> Pilot:
     """A pair's stored pilot; DamagedRecord where its bytes changed."""
-    assert context.loss is not None
     key = context.problem.pilot_keys[number]
     try:
         state = read_state(context.layout.pilot(key))

@@ -161,8 +161,6 @@ def test_what_gives_results_tells_how_they_print(name: str) -> None:
 
 
 OF_ONE_METHOD = {
-    "hpcdp.driver.driver": {"hpcdp.methods.choice"},  # sample split or cross-fitting: the registry's part of a run
-    "hpcdp.driver.plan": {"hpcdp.methods.choice"},
     "hpcdp.results.renyi": {"hpcdp.methods.sample_split.variational"},  # whose arrays it reads
     "hpcdp.report.pure": {
         "hpcdp.methods.histogram.interval",
