@@ -28,7 +28,7 @@ from hpcdp.engine.failures import describe_killed, failed
 from hpcdp.engine.identical_chunks import Chunk, identical
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.progress import Progress
-from hpcdp.engine.sampling import DrawRounds
+from hpcdp.engine.sampling import Draw
 from hpcdp.engine.task import Task
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_json
@@ -246,7 +246,7 @@ def _draw(
                     set_block_aside(layout, *error.record)
     there = record_names(layout, SAMPLES)
     tasks = [
-        Task(f"round-{number}-{law}-{chunk}", DrawRounds(((law, chunk, game.rounds.chunk),)), (), 1, 1.0)
+        Task(f"round-{number}-{law}-{chunk}", Draw(((law, stage, chunk),)), (), 1, 1.0)
         for law in problem.laws
         for chunk in game.rounds.chunks(number)
         if stage.name_of(law, chunk) not in there

@@ -23,56 +23,33 @@ _RATE = 250.0  # tasks a second, half of what a scheduler does on one core
 
 _T = TypeVar("_T")
 
+Block = tuple[str, Stage, int]
+"""A law, a stage, and the number of a block."""
+
 BLOCK_PAIRS = 16
 """Pairs that share one drawn chunk of D, where a pair is cut in spans."""
 
 
 @dataclass(frozen=True)
 class Draw(Work):
-    """Draw and keep blocks: (law, stage by name, block). packed: many in an array, since each is small."""
+    """Draw and keep blocks: (law, stage, block). packed: many in an array, since each is small."""
 
     does: ClassVar[str] = "hpcdp.engine.tasks:draw"
-    blocks: tuple[tuple[str, str, int], ...]
+    blocks: tuple[Block, ...]
     packed: bool = False
 
     def split(self) -> Sequence[Draw]:
         return [Draw((block,), self.packed) for block in self.blocks]
 
     def describe(self, problem: Problem) -> str:
-        ((law, name, block),) = self.blocks
-        chunks = _stage(problem, name).block_chunks(block)
-        return f"{name} chunks {chunks[0]} to {chunks[-1]} of {problem.describe_law(law)}"
+        ((law, stage, block),) = self.blocks
+        chunks = stage.block_chunks(block)
+        which = f"chunks {chunks[0]} to {chunks[-1]}" if len(chunks) > 1 else f"chunk {chunks[0]}"
+        return f"{stage.name} {which} of {problem.describe_law(law)}"
 
     def cause(self, problem: Problem) -> str:
-        ((law, name, block),) = self.blocks
-        return _stage(problem, name).name_of(law, block)
-
-
-@dataclass(frozen=True)
-class DrawRounds(Work):
-    """Draw chunks of a sequential audit's batches, each a block of its own, so that none waits for another.
-
-    chunks: (law, number, outputs).
-    """
-
-    does: ClassVar[str] = "hpcdp.engine.tasks:draw_rounds"
-    is_one_draw: ClassVar[bool] = True
-    chunks: tuple[tuple[str, int, int], ...]
-
-    def split(self) -> Sequence[DrawRounds]:
-        return [DrawRounds((chunk,)) for chunk in self.chunks]
-
-    def describe(self, problem: Problem) -> str:
-        ((law, number, _),) = self.chunks
-        return f"round chunk {number} of {problem.describe_law(law)}"
-
-    def cause(self, problem: Problem) -> str:
-        ((law, number, size),) = self.chunks
-        return Stage.endless(size).name_of(law, number)
-
-
-def _stage(problem: Problem, name: str) -> Stage:
-    return problem.train if name == "train" else problem.test
+        ((law, stage, block),) = self.blocks
+        return stage.name_of(law, block)
 
 
 def task_seconds(seconds: float, workers: int) -> float:
@@ -97,7 +74,7 @@ class TaskList:
         for task in self.tasks:
             assert isinstance(task.work, Draw)
             for law, stage, block in task.work.blocks:
-                self._drawn.setdefault((law, stage), []).append((block, task.name))
+                self._drawn.setdefault((law, stage.name), []).append((block, task.name))
 
     def fit(self, seconds: float) -> int:
         """How many of what takes so long go into one task."""
@@ -131,15 +108,14 @@ def sample_tasks(problem: Problem, index: Index, costs: Costs, target: float, la
 
     last: nothing follows them, so large blocks come first and the second half in ever shorter tasks: workers end together.
     """
-    stages = {stage.name: stage for stage in problem.kept_stages}
     tasks: list[Task] = []
-    batch: list[tuple[str, str, int]] = []
+    batch: list[Block] = []
     seconds = drawing = 0.0
 
     def flush(packed: bool) -> None:
         nonlocal batch, seconds, drawing
         if batch:
-            units = sum(len(stages[stage].block_chunks(block)) for _, stage, block in batch)
+            units = sum(len(stage.block_chunks(block)) for _, stage, block in batch)
             tasks.append(Task(f"sample-{len(tasks)}", Draw(tuple(batch), packed), (), units, seconds, drawing))
         batch, seconds, drawing = [], 0.0, 0.0
 
@@ -166,7 +142,7 @@ def sampling_seconds(problem: Problem, index: Index, costs: Costs) -> float:
 class _Block(NamedTuple):
     """A block to draw: law, stage and number; seconds that it takes, of which drawing; whether it goes into a pack."""
 
-    key: tuple[str, str, int]
+    key: Block
     seconds: float
     drawing: float
     packed: bool
@@ -174,26 +150,22 @@ class _Block(NamedTuple):
 
 def _blocks_left(problem: Problem, index: Index, costs: Costs) -> list[_Block]:
     """Every block that is kept and not there yet, in the pairs' order."""
-    keys: list[tuple[str, str, int]] = []
-    small = {stage.name for stage in problem.kept_stages if is_small(problem, stage)}
-    cost: dict[tuple[str, int], tuple[float, float]] = {}
+    found = []
+    order = {law: i for i, law in enumerate(problem.laws)}
+    few = len(order) <= 4  # few laws: all training first, so that learning starts early; many: law by law
     for stage in problem.kept_stages:
+        packed = is_small(problem, stage)
         for block in range(stage.blocks):
             size = stage.block_size(block)
             drawing = costs.drawing(size, len(stage.block_chunks(block)))
-            cost[stage.name, block] = drawing + costs.write * size, drawing
-            keys += [(law, stage.name, block) for law in problem.laws if stage.name_of(law, block) not in index.samples]
-    found = []
-    for key in keys:
-        (seconds, drawing), packed = cost[key[1:]], key[1] in small
-        found.append(_Block(key, seconds + (_PACKED_SECONDS if packed else _BLOCK_SECONDS), drawing, packed))
-    order = {law: i for i, law in enumerate(problem.laws)}
-    stages = {"train": 0, "test": 1}
-    few = len(order) <= 4  # few laws: all training first, so that learning starts early; many: law by law
+            seconds = drawing + costs.write * size + (_PACKED_SECONDS if packed else _BLOCK_SECONDS)
+            left = (law for law in order if stage.name_of(law, block) not in index.samples)
+            found += [_Block((law, stage, block), seconds, drawing, packed) for law in left]
 
     def place(found: _Block) -> tuple[int, int, int]:
         law, stage, block = found.key
-        return (stages[stage], order[law], block) if few else (order[law], stages[stage], block)
+        first = int(stage.name != "train")
+        return (first, order[law], block) if few else (order[law], first, block)
 
     return sorted(found, key=place)
 

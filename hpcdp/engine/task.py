@@ -20,11 +20,9 @@ class Work(ABC):
     """What a task does: a pure function of the study and of these keys. Each way of estimating has its own kinds.
 
     does: "module:function", which a worker calls with a `Context`, the work and a `Report`.
-    is_one_draw: a chunk that is a task for itself, so that who kills its worker is known.
     """
 
     does: ClassVar[str]
-    is_one_draw: ClassVar[bool] = False
 
     @abstractmethod
     def split(self) -> Sequence[Self]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from hpcdp.engine.context import ChunkError, Context, open_context
 from hpcdp.engine.outcomes import Failure, NewFile, Report, no_memory, stage_file, unusable
-from hpcdp.engine.sampling import Draw, DrawRounds
+from hpcdp.engine.sampling import Draw
 from hpcdp.engine.task import Task
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.losses import make_loss
@@ -57,15 +57,13 @@ def run_task(root: str, version: int, generation: Generation, task: Task) -> Rep
 
 def draw(context: Context, work: Draw, report: Report) -> None:
     """Draw and keep blocks."""
-    stages = {stage.name: stage for stage in context.problem.kept_stages}
     if not work.packed:
-        for law, name, block in work.blocks:
-            _keep(context, stages[name], law, block, report)
+        for law, stage, block in work.blocks:
+            _keep(context, stage, law, block, report)
         return
     some: dict[str, list[Outputs]] = {}
     size = 0
-    for law, name, block in work.blocks:
-        stage = stages[name]
+    for law, stage, block in work.blocks:
         try:
             parts = [context.draw(stage, law, chunk) for chunk in stage.block_chunks(block)]
         except ChunkError as error:
@@ -86,12 +84,6 @@ def _pack(context: Context, blocks: dict[str, list[Outputs]], report: Report) ->
     staged = stage_file(context.layout)
     prints = write_blocks(staged, context.problem.schema, ordered, sum(map(size_of, ordered)))
     report.add(PACKS, name, {"fingerprints": prints}, [NewFile(Path("samples", "packs", name), staged=staged)])
-
-
-def draw_rounds(context: Context, work: DrawRounds, report: Report) -> None:
-    """Draw and keep chunks of a sequential audit."""
-    for law, chunk, size in work.chunks:
-        _keep(context, Stage.endless(size), law, chunk, report)
 
 
 def _keep(context: Context, stage: Stage, law: str, block: int, report: Report) -> None:
