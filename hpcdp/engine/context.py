@@ -9,14 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 from hpcdp._base.doing import drawing
 from hpcdp._base.raised import readable
 from hpcdp.errors import MechanismError
-from hpcdp.keys import digest_bytes
 from hpcdp.losses import foreign_code, make_loss
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.kind import STREAMED_BYTES
@@ -186,33 +184,18 @@ def open_context(root: str, version: int, sizes: Sizes | None = None) -> Context
         Layout(Path(root)).study(version), "rb"
     ) as record:  # opened, since file systems of clusters then ask anew
         found = os.fstat(record.fileno())
-        digest = _digest_of(record, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns))
-    return _open(root, version, digest) if sizes is None else _sized(root, version, digest, sizes)
-
-
-_digests: dict[
-    tuple[int, ...], str
-] = {}  # of the last record: one of very many pairs has megabytes, and every task asks
-
-
-def _digest_of(record: BinaryIO, which: tuple[int, ...]) -> str:
-    """The digest of a record's bytes, which never change: another study is another file."""
-    digest = _digests.get(which)
-    if digest is None:
-        digest = digest_bytes(record.read())
-        _digests.clear()
-        _digests[which] = digest
-    return digest
+    which = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return _open(root, version, which) if sizes is None else _sized(root, version, which, sizes)
 
 
 @lru_cache(maxsize=2)
-def _sized(root: str, version: int, digest: str, sizes: Sizes) -> Context:
-    context = _open(root, version, digest)
+def _sized(root: str, version: int, which: tuple[int, ...], sizes: Sizes) -> Context:
+    context = _open(root, version, which)
     return replace(context, problem=context.problem.sized(sizes))
 
 
 @lru_cache(maxsize=2)
-def _open(root: str, version: int, _study: str) -> Context:
+def _open(root: str, version: int, _record: tuple[int, ...]) -> Context:
     layout = Layout(Path(root))
     return Context(layout, load_problem(layout, version))
 

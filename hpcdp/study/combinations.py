@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.mechanisms import READERS
@@ -11,9 +11,6 @@ from hpcdp.mechanisms import STORED as STORED_SAMPLES
 from hpcdp.study.estimate import DEFAULT_TEST, Estimate
 from hpcdp.study.mechanism import ProgramCall
 from hpcdp.study.methods import METHODS, method_named, methods_asked
-
-if TYPE_CHECKING:
-    from hpcdp.study.file import Study
 
 _MOST_CHUNKS = 10**8  # of a stage: plans and records go through them
 
@@ -61,7 +58,7 @@ _CLASHES = (
 is accepted."""
 
 
-def _settings(study: Study) -> dict[str, str]:
+def _settings(study: Any) -> dict[str, str]:
     """What a study has, by name: in the words of messages. What it lacks is left out."""
     e, mechanism, pairs = study.estimate, study.mechanism, study.pairs
     kind, call = kind_of(e.default_loss), mechanism.call
@@ -102,20 +99,20 @@ def _settings(study: Study) -> dict[str, str]:
     return found | {name: words for name, (is_so, words) in more.items() if is_so}
 
 
-def _words_of(study: Study, key: str) -> str:
+def _words_of(study: Any, key: str) -> str:
     """A key that asks for a method, in the words of messages."""
     section, _, name = key.rpartition(".")
     return f"{key} = {getattr(study.estimate, name)!r}" if section else f"[{key}]"
 
 
-def refuse_combinations(study: Study) -> None:
+def refuse_combinations(study: Any) -> None:
     """ValueError that names the first settings of a study which do not go together, or a value that another forbids."""
     settings = _settings(study)
     for words in (*_untaken(study, settings), *_clashing(settings), *_limits(study)):
         raise ValueError(words)
 
 
-def _untaken(study: Study, settings: dict[str, str]) -> Iterator[str]:
+def _untaken(study: Any, settings: dict[str, str]) -> Iterator[str]:
     """What the study's method does not take, other methods that it asks for among it, and what is accepted."""
     (key, name), *others = [*methods_asked(study).items(), ("", "sample-split")]
     method = method_named(name)
@@ -146,7 +143,7 @@ def _clashing(settings: dict[str, str]) -> Iterator[str]:
             yield f"{key}: {both}; accepted: {accepted}"
 
 
-def _limits(study: Study) -> Iterator[str]:
+def _limits(study: Any) -> Iterator[str]:
     """What is wrong with a value by what others are."""
     e = study.estimate
     for key in ("train", "test", "refine", "validation"):

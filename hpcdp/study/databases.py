@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -279,12 +279,13 @@ def read_database(path: Path, key: str = "pairs.relative.file") -> Database:
     where = f"{key} {path.name}"
     if not path.is_file():
         raise StudyError(f"{where}: no file at {path}")
-    readers = {".csv": _read_csv, ".npy": _read_npy, ".parquet": _read_parquet}
+    readers: dict[str, Callable[[Path, str], Any]] = {".csv": _read_csv, ".npy": _read_npy, ".parquet": _read_parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise StudyError(f"{where}: accepted are .csv, .npy and .parquet; given: {path.suffix or 'no suffix'}")
-    array = reader(path, where)
-    return to_database(array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array, where)
+    rows = reader(path, where)
+    is_column = len(rows) > 0 and np.ndim(rows[0]) == 1 and len(rows[0]) == 1
+    return to_database([row[0] for row in rows] if is_column else rows, where)
 
 
 def _read_npy(path: Path, where: str) -> NDArray[Any]:
@@ -294,7 +295,7 @@ def _read_npy(path: Path, where: str) -> NDArray[Any]:
         raise StudyError(f"{where}: not a readable .npy file of numbers: {error}") from None
 
 
-def _read_csv(path: Path, where: str) -> NDArray[Any]:
+def _read_csv(path: Path, where: str) -> list[list[int | float]]:
     with path.open(newline="", encoding="utf-8-sig") as handle:
         lines = [line for line in csv.reader(handle) if line]
     if not lines:
@@ -312,13 +313,7 @@ def _read_csv(path: Path, where: str) -> NDArray[Any]:
         rows.append([cell for cell in cells if cell is not None])
     if not rows:
         raise StudyError(f"{where}: an empty database (a header and no rows); accepted: at least one row")
-    array = np.asarray(rows)
-    is_whole = all(isinstance(cell, int) for row in rows for cell in row)
-    if is_whole and (lost := lost_integer(rows, array)) is not None:
-        raise StudyError(f"{where}: integers {ACCEPTED}; given: one of {lost.bit_length():,} bits")
-    if not is_whole:
-        _refuse_rounded(rows, array, where)
-    return array
+    return rows
 
 
 def _no_number(text: str) -> tuple[str, str]:

@@ -99,11 +99,7 @@ class Study(Section):
     @property
     def counts_levels(self) -> bool:
         """Whether cells by ε are counted: with [pure] only where all pairs are tested and ε are given."""
-        if self.at_risk is not None:
-            return False
-        if self.pure is None:
-            return bool(self.estimate.epsilons)
-        return self.pure.test == "all" and bool(self.estimate.epsilons)
+        return bool(self.estimate.epsilons) and (self.pure is None or self.pure.test == "all")
 
     @property
     def bounds_pure(self) -> bool:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpcdp._base.plugins import load_plugin
 from hpcdp.losses import kind_of
-
-if TYPE_CHECKING:
-    from hpcdp.study.file import Study
 
 METHODS = {
     "sample-split": "hpcdp.methods.sample_split.method:METHOD",
@@ -35,7 +32,7 @@ def method_named(name: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
-def methods_asked(study: Study) -> dict[str, str]:
+def methods_asked(study: Any) -> dict[str, str]:
     """The key by which a study asks for a method, and its name, the one that it gets first; of a sound study at most one."""
     e = study.estimate
     asked = {
@@ -49,7 +46,7 @@ def methods_asked(study: Study) -> dict[str, str]:
     return {key: name for key, name in asked.items() if name is not None}
 
 
-def name_of_method(study: Study, is_reused: bool) -> str:
+def name_of_method(study: Any, is_reused: bool) -> str:
     """The name of a study's method. is_reused: whether every sample teaches and tests, as the study says or a run has chosen."""
     asked = (name for key, name in methods_asked(study).items() if key != "estimate.reuse" or is_reused)
     return next(asked, "sample-split")

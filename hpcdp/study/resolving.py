@@ -68,12 +68,8 @@ def _in_child(study: Study, note: Note, function: Callable[..., Found], *argumen
         except ProcessDied as died:
             if died.limit is not None:
                 words = f"{unanswered(died.limit)} (seen in trial draws)"
-                raise StudyError(f"{_named(study)}: {words}") from None
+                raise StudyError(f"{Sampler.keys_only(study, '').named}: {words}") from None
             raise StudyError(str(died)) from None
-
-
-def _named(study: Study) -> str:
-    return f"{'at_risk.query' if study.at_risk is not None else 'mechanism.call'} {name_mechanism(study)}"
 
 
 def _resolved_apart(study: Study, threads: int) -> Found:

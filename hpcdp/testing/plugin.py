@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from hpcdp.testing.suite import Suite
 
 _SUITE = pytest.StashKey["Suite"]()
-_FAILED, _ENDED, _EXITED = pytest.StashKey[bool](), pytest.StashKey[bool](), pytest.StashKey[bool]()
-"""Of a session: whether a test with checks failed; of a test: whether it ended; of a session: whether `pytest.exit` ended it."""
-
 _ELSEWHERE = mmap.mmap(-1, 1)  # not 0 once a check ran in a copy of this process: memory that copies share
 
 
@@ -181,7 +178,6 @@ def _suite_of(config: pytest.Config) -> Suite:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Give the lines of its checks to a test's report, and tell errors of hpcdp from violations."""
     report: Any = yield
-    item.stash[_ENDED] = call.when == "teardown"
     if (made := item.stash.get(_MADE, None)) is None:
         return report
     made.shown += _shown(item, call, report)
@@ -189,8 +185,6 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.outcome, report.longrepr = "failed", words
         vars(report).pop("wasxfail", None)
     made.failed = made.failed or report.failed
-    if made.failed:
-        item.config.stash[_FAILED] = True
     if call.when == "call" or report.skipped:
         made.outcome = "expected to fail" if report.skipped and hasattr(report, "wasxfail") else str(report.outcome)
     if call.when == "call":
@@ -257,38 +251,10 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
     return ("error", "E", "ERROR") if report.failed and getattr(report, "hpcdp_error", False) else None
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
-    """Write what was declared, and give no session that `pytest.exit` ends the code 0 unless its checks passed."""
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write what was declared."""
     if session.config.option.hpcdp_declare and _SUITE in session.config.stash:
         session.config.stash[_SUITE].write()
-    if session.exitstatus == 0 and (words := _unsettled(session)):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        summary: Any = session.config.pluginmanager.get_plugin("hpcdp-summary")
-        summary.lines.append(words)
-    try:
-        yield
-    except pytest.exit.Exception as error:  # of a fixture that ends with the session
-        if error.returncode == 0 and (words := _unsettled(session)):
-            error.returncode, error.args = int(pytest.ExitCode.TESTS_FAILED), (f"{error.msg}; {words}",)
-        raise
-
-
-def _unsettled(session: pytest.Session) -> str | None:
-    """Why a session with exit code 0 has another one."""
-    if session.config.stash.get(_FAILED, False):
-        return "exit code 1, not 0 as pytest.exit was given: a test with privacy checks failed"
-    if _ELSEWHERE[0]:
-        return "exit code 1, not 0: a privacy check ran in another process, where what it finds is lost"
-    if session.config.stash.get(_EXITED, False) and (left := [item.nodeid for item in session.items if _is_left(item)]):
-        return f"exit code 1, not 0 as pytest.exit was given: privacy checks were left out: {', '.join(left)}"
-    return None
-
-
-def _is_left(item: pytest.Item) -> bool:
-    """Whether a test takes `assert_private` and had not ended."""
-    takes = _MADE in item.stash or "assert_private" in getattr(item, "fixturenames", ())
-    return takes and not item.stash.get(_ENDED, False)
 
 
 class _Summary:
@@ -305,10 +271,6 @@ class _Summary:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Keep the lines of a test's checks, of workers too."""
         self.lines += getattr(report, "hpcdp_lines", []) if report.when == "call" else []
-
-    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Note that a test or fixture ended the session, with an exit code that it chose."""
-        self._config.stash[_EXITED] = isinstance(excinfo.value, pytest.exit.Exception)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say what was looked for: green alone says too much."""
