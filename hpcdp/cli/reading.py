@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hpcdp._base.plugins import load_plugin
 from hpcdp.errors import DONE, FAILED, VIOLATED, StudyError
 from hpcdp.mechanisms import describe_builtins
 from hpcdp.results.decision import VIOLATION
@@ -28,110 +27,25 @@ def status(options: argparse.Namespace) -> None:
     print(status(options.store))
 
 
-_WITHOUT = {
-    "--accuracy": ("--delta",),
-    "--rows": ("--delta", "--accuracy"),
-    "--renyi": ("--delta", "--accuracy", "--rows"),
-    "--zcdp": ("--delta", "--accuracy", "--rows"),
-    "--pure": ("--delta", "--accuracy", "--renyi", "--zcdp"),
-}
-"""Of each option of `show` that asks for something else than the table of cells, with which others it cannot be given."""
+_NOTIONS = ("delta", "accuracy", "rows", "renyi", "zcdp", "pure", "risk", "notion")
+"""Options of `show` that ask for something else than what is printed without."""
 
 
 def show(options: argparse.Namespace) -> None:
     """Print a store's results."""
+    from hpcdp.report.notions import refuse_together, show_as
     from hpcdp.results.exported import load_result
 
-    names = ("--delta", "--accuracy", "--rows", "--renyi", "--zcdp", "--pure")
-    given = [name for name in names if getattr(options, name[2:])]
-    for name, others in _WITHOUT.items():
-        if name in given and any(other in given for other in others):
-            listed = " and ".join([", ".join(others[:-1]), others[-1]] if others[1:] else others)
-            raise StudyError(f"{name}: accepted without {listed}; given: both")
-    for name in ("risk", "notion"):
-        if getattr(options, name, None) and given:
-            raise StudyError(f"--{name}: accepted alone; given with it: {', '.join(given)}")
     if not options.rows:
         refuse_contents(options)
+    asked = {name: getattr(options, name, None) for name in _NOTIONS}
+    refuse_together(asked)
     result = load_result(options.store)
-    if result.study.at_risk is not None:
-        wrong = [*given, *(["--risk"] if options.risk else []), *(["--show-rows"] if options.show_rows else [])]
-        if wrong:
-            raise StudyError(
-                f"{', '.join(wrong)}: accepted with a store of databases; this one is of a study with [at_risk]"
-            )
-    print(_view(result, options).render(options.format), end="")
+    print(show_as(result, options.format, asked, options.show_rows), end="")
     for words in result.code_warnings if options.format == "csv" else ():  # which has no place for them
         print(f"hpcdp: WARNING: {words}", file=sys.stderr)
     if options.show_rows and not options.rows:
         print_contents(result)
-
-
-def _view(result: Any, options: argparse.Namespace) -> Any:
-    """What is asked for; StudyError where the result does not have it."""
-    if notion := getattr(options, "notion", None):
-        return load_plugin("hpcdp.notions", notion).view(notion, result)
-    has_cells, is_binned = result.study.counts_levels, result.study.bounds_pure
-    if options.risk and not has_cells:
-        raise StudyError("--risk: accepted with cells by ε, which this store has not")
-    if not has_cells and (options.delta or options.accuracy or options.zcdp or (options.renyi and not is_binned)):
-        raise StudyError(
-            '--delta, --accuracy, --renyi, --zcdp: accepted with cells by ε, which a study with [pure] has with test = "all" '
-            "only, and one of a histogram with epsilons"
-        )
-    if options.rows and is_binned and not has_cells:
-        raise StudyError(
-            "--rows: of a histogram accepted with epsilons, whose cells tell rows apart; --pure has every pair"
-        )
-    if options.pure or (options.rows and result.study.pure is not None):
-        from hpcdp.report.pure import pure_view
-
-        if result.study.pure is None and not is_binned:
-            raise StudyError(
-                '--pure: accepted with a study that has [pure] or loss = "histogram"; of others: --delta 0'
-            )
-        return pure_view(result, options.rows)
-    if options.rows:
-        from hpcdp.report.exposed import rows_view
-
-        return rows_view(result, options.show_rows)
-    if options.renyi or options.zcdp:
-        return _renyi_view(result, options)
-    if options.delta or options.risk or options.accuracy:
-        from hpcdp.report.levels import accuracy_view, levels_view, risk_view
-        from hpcdp.results.bootstrap import bootstrap
-
-        if options.risk:
-            return risk_view(result, options.risk)
-        if options.delta:
-            return levels_view(result, [result.epsilon_at(d, alone=len(options.delta) == 1) for d in options.delta])
-        if options.format == "csv":
-            raise StudyError("--accuracy: accepted with --format are table and json; given: csv")
-        return accuracy_view(result, bootstrap(result))
-    from hpcdp.report import printed, pure, table
-    from hpcdp.report.tables import View
-
-    csv_text = table.csv_text if result.study.at_risk is None else pure.risk_csv
-    return View(result.to_dict, lambda: printed.text(result), lambda: csv_text(result))
-
-
-def _renyi_view(result: Any, options: argparse.Namespace) -> Any:
-    """Rényi divergences and ρ; of a histogram what its published estimate says too."""
-    from hpcdp.report.levels import renyi_view
-    from hpcdp.report.pure import published_renyi_view
-
-    orders, form = options.renyi or [], options.format
-    if result.study.bounds_pure and orders:
-        published = published_renyi_view(result, orders)
-        if not result.study.counts_levels:
-            if form == "csv":
-                raise StudyError(
-                    "--renyi: of a histogram without epsilons accepted with --format table and json; given: csv"
-                )
-            return published
-        if form == "table":
-            print(published.text(), end="\n\n")
-    return renyi_view(result, result.renyi(orders), result.zcdp() if options.zcdp else None)
 
 
 def refuse_contents(options: argparse.Namespace) -> None:
@@ -141,9 +55,12 @@ def refuse_contents(options: argparse.Namespace) -> None:
 
 
 def print_contents(result: Any) -> None:
-    from hpcdp.report.exposed import contents_lines
+    """What is in the most exposed rows; StudyError where pairs have no rows."""
+    from hpcdp.report.exposed import contents_table
 
-    print("\n" + "\n".join(contents_lines(result)))
+    table = contents_table(result)
+    if table.entries:
+        print("\n".join(["", table.caption, *table.lines()]))
 
 
 def plot(options: argparse.Namespace) -> None:
@@ -200,7 +117,7 @@ def verify(options: argparse.Namespace) -> int:
         raise StudyError("--claim: none was given, and the study makes none; accepted: such as laplace(epsilon=1)")
     verdicts = [verify(result, claim) for claim in ([own] if own is not None else claims)]
     ranking = None
-    if len(claims) > 1 and result.study.counts_levels:
+    if len(claims) > 1 and "spectrum" in result.notions:
         from hpcdp.results.ranking import rank
 
         ranking = rank(result, claims)

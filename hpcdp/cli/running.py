@@ -112,7 +112,7 @@ def resume(options: argparse.Namespace) -> None:
 
 
 def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop, plan: Any) -> None:
-    from hpcdp.report.printed import text
+    from hpcdp.report.notions import text
 
     result = compute(options, store, problem, trial, stop)
     print(text(result))

@@ -134,6 +134,11 @@ class Method(ABC):
     rests on. ranking: the array by entry that tells pairs apart, before the test where there is one. draws_apart: whether each
     entry draws and learns for itself, so that no samples are shared or kept. knows_draws: whether `amounts` holds all draws
     before anything is learned. pools: whether every sample teaches and tests.
+
+    What reports say of its results. notions: what is read off them by default, names of `hpcdp.report.notions`. further_bounds:
+    arrays by entry that a spectrum lists beside `lower`. limit_kind, upper_kind: what the test of δ > 0 with its limits is, and
+    what `upper` is. basis: what certified bounds rest on. sets: whose δ the δ̂ estimates; learned_for: for which ε each was
+    learned. no_classes: why there are no classes of L̂ to compare.
     """
 
     asked: ClassVar[str] = "estimate.method"
@@ -148,6 +153,15 @@ class Method(ABC):
     draws_apart: ClassVar[bool] = False
     knows_draws: ClassVar[bool] = True
     pools: ClassVar[bool] = False
+
+    notions: ClassVar[tuple[str, ...]] = ("spectrum", "tradeoff")
+    further_bounds: ClassVar[tuple[str, ...]] = ()
+    limit_kind: ClassVar[str] = "finite-sample"
+    upper_kind: ClassVar[str] = "asymptotic"
+    basis: ClassVar[str] = "rests on independent draws alone"
+    sets: ClassVar[str] = "the learned sets"
+    learned_for: ClassVar[str] = "any ε of the study"
+    no_classes: ClassVar[str] = ""
 
     # What a study may say.
 
@@ -453,6 +467,40 @@ class Method(ABC):
     def tests_words(self) -> str:
         """What is counted, as messages say it."""
         return "samples" if self.pools else "test samples"
+
+    # What reports say of results (`hpcdp.results.result.Result`), in whole sentences.
+
+    def describe_columns(self, result: Any, sure: str) -> list[str]:
+        """What the columns of a spectrum are. sure: the confidence level, in words."""
+        return [
+            f"certified ≥: δ is at least this, for all pairs, directions and ε together with confidence {sure}; "
+            "finite-sample; it "
+            f"{self.basis}, whatever the classifier. δ̂ and approx ≤ rest on the classifier too: approx ≤ is normal, for one "
+            "entry at a time, and ignores what the classifier misses. No number here bounds δ from above with certainty."
+        ]
+
+    def describe_limits(self, sure: str) -> str:
+        """What "<" and "*" of an estimate mean."""
+        return (
+            "* δ̂ is not statistically distinguishable from 0. Every δ̂ without a star is, all together at confidence "
+            f"level {sure} "
+            f"(finite-sample; a test apart from the bounds). With confidence {sure}, at this ε alone, no set that was "
+            "learned for "
+            f"{self.learned_for} holds more than what follows <; finite-sample for those sets. Another set may hold "
+            "more, so this "
+            "is no limit of δ."
+        )
+
+    def describe_needed(self, samples: int, now: int, leftover: int | None) -> str:
+        """What would separate an estimate from a claim. leftover: plain draws beside the samples, of random tapes."""
+        return (
+            f"If it is real, the bound would pass the claim with about {samples:,} {self.tests_words} per database (now "
+            f"{now:,})."
+        )
+
+    def describe_basis(self, result: Any) -> list[str]:
+        """What numbers rest on besides independent draws, and what speaks against them."""
+        return []
 
 
 class SeriesBySeries(Method):

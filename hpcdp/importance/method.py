@@ -16,6 +16,7 @@ from hpcdp.engine.outcomes import Report
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts
 from hpcdp.errors import MechanismError, StudyError
+from hpcdp.importance import words
 from hpcdp.importance.generator import draw_tape
 from hpcdp.importance.kinds import Proposal
 from hpcdp.importance.plan import (
@@ -54,6 +55,11 @@ _WORDS = {"tape": "draw from proposals", "leftover": "draw the leftover"}
 
 class ImportanceSampling(TapeResults):
     """See `Method`. A series is a part of one distribution's draws: from proposals ("tape"), or plain ones ("leftover")."""
+
+    further_bounds = ("lower_up_to_leftover",)
+    limit_kind = "asymptotic"
+    basis = "rests on what is said of the tape below"
+    no_classes = "draws have weights; bounds are of the certified row, not of what is up to the leftover"
 
     asked = "estimate.tape = true"
     takes = frozenset({"δ target", "certify", "impossible"})
@@ -185,6 +191,18 @@ class ImportanceSampling(TapeResults):
     def count_series(self, context: Context, series: Series, chunks: range, report: Report) -> dict[str, Any]:
         test = Judge(context.problem, learned_state(context, series, report), series.item[0])
         return {"chunks": list(chunk_sums(context, test, series, chunks))}
+
+    def describe_columns(self, result: Any, sure: str) -> list[str]:
+        return words.describe_columns(sure)
+
+    def describe_limits(self, sure: str) -> str:
+        return words.describe_limits(sure)
+
+    def describe_needed(self, samples: int, now: int, leftover: int | None) -> str:
+        return words.describe_needed(samples, now, leftover)
+
+    def describe_basis(self, result: Any) -> list[str]:
+        return words.describe_basis(result)
 
 
 METHOD = ImportanceSampling()

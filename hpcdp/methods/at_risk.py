@@ -27,6 +27,7 @@ from hpcdp.study.trial_draws import Trial
 class AtRiskMethod(Method):
     """See `Method`. Nothing is counted: there are no entries by ε."""
 
+    notions = ("covers",)
     asked = "[at_risk]"
     needs_levels = compares = False
     unaudited = "audit: a study with trade-off points; given: one with [at_risk], which makes none; see hpcdp risk"

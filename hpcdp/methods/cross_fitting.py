@@ -51,6 +51,7 @@ class CrossFitting(Method):
         "estimate.reuse: an audit tests one L̂ on samples that taught nothing; given: true; accepted by audit: false"
     )
     pools = True
+    sets = "its folds' learned sets, on average"
 
     def limits(self, study: Study) -> Iterator[str]:
         e = study.estimate
@@ -180,6 +181,20 @@ class CrossFitting(Method):
 
     def trained(self, estimate: Estimate) -> int:
         return most_learned(estimate.pool)
+
+    def describe_columns(self, result: Any, sure: str) -> list[str]:
+        first, *sizes = result["block_test"].tolist()
+        return [
+            *super().describe_columns(result, sure),
+            f"reuse: δ̂ is cross-fitted over {int(result['test'].max()):,} samples per database, in {FOLDS} folds; it "
+            "may spread more "
+            f"than its error says (asymptotic). The bounds are prequential: after a first block of {first:,} samples "
+            "come blocks of "
+            f"{', '.join(f'{size:,}' for size in sizes)}, each counted by an L̂ that learned from all before it.",
+        ]
+
+    def describe_limits(self, sure: str) -> str:
+        return f"{super().describe_limits(sure)} Of the sets, those that the last block tests."
 
 
 METHOD = CrossFitting()

@@ -100,6 +100,9 @@ class Figure1(SeriesBySeries):
     counts = ("errors", "tests")
     ranking = "delta"
     draws_apart = True
+    upper_kind = "heuristic"  # a limit of the risk of its own classifier
+    learned_for = "this ε"
+    no_classes = "each entry has draws and a classifier of its own, so that there are no classes to compare"
 
     def kept_stages(self, problem: Problem) -> tuple[Stage, ...]:
         return ()

@@ -133,6 +133,7 @@ class RegionCounts(ClassCounts):
 class Pure(SampleSplit):
     """See `Method`. Where all pairs are tested and ε are given, entries by ε are those of sample split."""
 
+    notions = ("pure", "spectrum")
     asked = "[pure]"
     takes = PLAIN | {"etas", "renyi", "certify"}
     accepted = "any one loss but literal-knn and histogram, and fresh test samples"

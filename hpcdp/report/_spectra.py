@@ -17,23 +17,19 @@ from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
 from hpcdp.notions._draw import write_figure
 from hpcdp.notions.implied import outline
-from hpcdp.report.colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
+from hpcdp.report.colours import ESTIMATED, UP_TO_LEFTOVER
 from hpcdp.report.tables import wrapped
 from hpcdp.results.result import Result
 
 Floats = NDArray[np.float64]
 
 CERTIFIED_WORDS = "certified: δ is on or above the line"
+FURTHER_WORDS = "up to the leftover (finite-sample): δ ≥ mark − e^ε·r, by itself no bound"
 ESTIMATED_WORDS = "estimated δ̂, whisker to approx ≤ (approximate)"
-LIMIT_WORDS = "not resolved: limit of the learned sets"
-TAPE_CERTIFIED_WORDS = "certified (finite-sample): δ is on or above the line"
-TAPE_WITHIN_WORDS = "up to the leftover (finite-sample): δ ≥ mark − e^ε·r, by itself no bound"
-TAPE_ESTIMATED_WORDS = "estimate δ̂ ± 2 standard errors (asymptotic)"
-TAPE_LIMIT_WORDS = "not resolved: δ̂ and its errors (asymptotic)"
+LIMIT_WORDS = "δ̂ not distinguishable from 0: limit of the learned sets"
 EDGE_WORDS = "certified bound below the axis, or 0"
 
 SHADE = 0.18  # of a certified region
-_ERRORS = 2.0  # standard errors of a bar of random tapes
 _ARROW, _GREY = r"$\Downarrow$", "#444444"
 _LOWEST = 1e-6  # where a logarithmic axis ends that shows nothing
 _ESTIMATE: dict[str, Any] = {
@@ -69,34 +65,20 @@ def draw_spectrum(
     if not order.size:
         return
     epsilon, delta, upper = (result[name][order] for name in ("epsilon", "spectrum_delta", "spectrum_upper"))
+    further = result.method.further_bounds if name is None else ()
+    for bound in further:
+        values, own = result[f"spectrum_{bound}"][order], {"color": UP_TO_LEFTOVER, "gid": "up to the leftover"}
+        axis.plot(
+            epsilon[values > 0.0], values[values > 0.0], "^", label=FURTHER_WORDS, markersize=5.5, **(_OPEN | own)
+        )
+    colour = ESTIMATED if further else colour  # never that of what is certified beside another kind of bound
     sure, limits = result.resolution.rows[order], result.resolution.limits[order]
     over = np.maximum(0.0, upper - delta)[sure]
     style = {"color": colour, "fmt": marker, "elinewidth": 0.7, "label": ESTIMATED_WORDS if name is None else name}
-    axis.errorbar(epsilon[sure], delta[sure], yerr=np.stack([np.zeros(over.size), over]), **_ESTIMATE, **style)
+    bars = axis.errorbar(epsilon[sure], delta[sure], yerr=[over if further else 0.0 * over, over], **_ESTIMATE, **style)
+    bars[0].set_gid("estimate")
     named = None if sure.any() else name
     axis.plot(epsilon[~sure], limits[~sure], "v", gid="limit", label=named, color=colour, markersize=6, **_OPEN)
-
-
-def draw_tape(axis: Any, result: Result, ends: tuple[float, float]) -> None:
-    """The same of a result from random tapes: certified, up to the leftover and estimated, each in its own colour."""
-    order = _draw_certified(axis, result, ends, CERTIFIED, None, SHADE)
-    if not order.size:
-        return
-    epsilon, within = result["epsilon"][order], result["spectrum_lower_up_to_leftover"][order]
-    own: dict[str, Any] = {
-        "color": UP_TO_LEFTOVER,
-        "gid": "up to the leftover",
-        "label": TAPE_WITHIN_WORDS,
-        "zorder": 3.1,
-    }
-    axis.plot(epsilon[within > 0.0], within[within > 0.0], "^", markersize=5.5, **(_OPEN | own))
-    sure, limits = result.resolution.rows[order], result.resolution.limits[order]
-    place = (result["spectrum_pair"][order], result["spectrum_direction"][order], order)
-    error, delta = result["standard_error"][place], result["spectrum_delta"][order]
-    style = {"color": ESTIMATED, "fmt": "o", "elinewidth": 0.9, "capsize": 2.0, "label": TAPE_ESTIMATED_WORDS}
-    bars = axis.errorbar(epsilon[sure], delta[sure], yerr=_ERRORS * error[sure], **_ESTIMATE, **style)
-    bars[0].set_gid("estimate")
-    axis.plot(epsilon[~sure], limits[~sure], "v", gid="limit", color=ESTIMATED, markersize=5.5, **_OPEN)
 
 
 def _draw_certified(
@@ -121,13 +103,8 @@ def _bottom(results: list[Result], shown: Floats) -> float:
     return 0.5 * min([*shown.tolist(), *(bound for bound in highest if bound > 0.0)], default=2.0 * _LOWEST)
 
 
-def finish(
-    axis: Any, results: list[Result], colours: list[Any], log: bool, title: str, certified: str = CERTIFIED_WORDS
-) -> None:
-    """Axes, marks at the lower edge, words and legend. δ ends at 1; a logarithmic axis as `_bottom` says.
-
-    certified: what the legend says of certified regions.
-    """
+def finish(axis: Any, results: list[Result], colours: list[Any], log: bool, title: str) -> None:
+    """Axes, marks at the lower edge, words and legend. δ ends at 1; a logarithmic axis as `_bottom` says."""
     start, stop = span(results)
     axis.set_xlim(start - 0.02 * (stop - start), stop + 0.02 * (stop - start))
     drawn = [_shown(result) for result in results]
@@ -150,7 +127,7 @@ def finish(
     axis.set(xlabel="ε", ylabel="δ(ε)")
     axis.set_title(title, fontsize=10.5)
     axis.grid(alpha=0.25)
-    shared = _shared(axis, results, colours[0] if len(results) == 1 else _GREY, certified)
+    shared = _shared(axis, results, colours[0] if len(results) == 1 else _GREY)
     draw_legend(axis, shared, fontsize=8.5 if len(results) < 6 else 7)
 
 
@@ -211,20 +188,19 @@ def mark_edge(axis: Any, places: Floats, colour: Any, label: str | None = None, 
     )
 
 
-def _shared(axis: Any, results: list[Result], colour: Any, certified: str) -> list[Any]:
+def _shared(axis: Any, results: list[Result], colour: Any) -> list[Any]:
     """Entries of the legend for what all results of a picture share."""
     marked = {line.get_gid() for line in axis.get_lines() if is_seen(axis, line)}
     open_mark: dict[str, Any] = {"color": colour, "linestyle": "none", "markerfacecolor": "none"}
     found: list[Any] = []
     if "certified" in marked:
-        found.append(Patch(facecolor=(*to_rgb(colour), SHADE), edgecolor=colour, label=certified))
+        found.append(Patch(facecolor=(*to_rgb(colour), SHADE), edgecolor=colour, label=CERTIFIED_WORDS))
     if len(results) > 1 and any(is_seen(axis, box) for box in axis.containers):
         found.append(Line2D([], [], marker="|", markersize=8, label=ESTIMATED_WORDS, color=colour, linestyle="none"))
     if "limit" in marked:
         marks = [line for line in axis.get_lines() if line.get_gid() == "limit" and is_seen(axis, line)]
         own = open_mark | ({"color": marks[0].get_color()} if len(results) == 1 else {})
-        words = TAPE_LIMIT_WORDS if all(result.is_tape for result in results) else LIMIT_WORDS
-        found.append(Line2D([], [], marker="v", label=words, **own))
+        found.append(Line2D([], [], marker="v", label=LIMIT_WORDS, **own))
     if "edge" in marked:
         arrow: dict[str, Any] = {"marker": _ARROW, "markersize": 10, "markeredgewidth": 0.0, "linestyle": "none"}
         found.append(Line2D([], [], color=colour, label=EDGE_WORDS, **arrow))

@@ -1,4 +1,4 @@
-"""Audits, of one test a pair and sequential ones: tables, verdicts in words, and what each number rests on."""
+"""Audits, of one test a pair and sequential ones: their tables, and what each number rests on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import asdict
 
 from hpcdp._base.rounding import at_least, at_most, failure, gap, percent, share
 from hpcdp.report.exposed import PAIRS, exposed_lines
-from hpcdp.report.table import POINTS
+from hpcdp.report.sentences import audit_sentence, sequential_sentence
+from hpcdp.report.spectrum import POINTS
 from hpcdp.report.tables import (
     ASSUMED,
     ASYMPTOTIC,
@@ -16,22 +17,22 @@ from hpcdp.report.tables import (
     GIVEN,
     HEURISTIC,
     Column,
+    Reading,
     Table,
     formed,
     lower_column,
-    text_of,
     thousands,
     told,
     wrapped,
+    write,
 )
-from hpcdp.report.words import changed_words, pair_words, trust_words
+from hpcdp.report.words import BY_ITSELF, changed_words, shared_words, trust_words
 from hpcdp.results.audit import Audit
 from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.exported import Exported
 from hpcdp.results.result import Result
 from hpcdp.results.sequential import Look, SequentialAudit, unnamed_looks
 
-OWN = "Each audit is a family of its own: each verdict holds at the confidence, not all at once."
 NOTHING_ELSE = "Nothing else of the study has been counted, so no δ is estimated here."
 
 _BOXES, _LOOKS = 10, 12  # boxes and looks that a text lists
@@ -39,22 +40,23 @@ _WORST = (VIOLATION, NOT_SEPARABLE, CONSISTENT)
 _BOUND, _RARE = formed(".4g", at_least), formed(".4g", at_most)
 
 
-def report(audit: Audit) -> str:
-    """The verdict, the boxes with the largest margins, certified bounds, and what each number rests on."""
+def read_audit(audit: Audit) -> Reading:
+    """The verdict, the boxes with the largest margins, and certified bounds."""
     result = audit.result
     is_told = audit.verdict == VIOLATION or result.depends is not None
     said = audit.verdict if is_told else "no violation found at this sample size"
-    boxes = box_table(audit)
-    rest = len(boxes.entries) - _BOXES
-    return text_of(
+    return Reading(
         f"{result.name}: audit of {audit.claim.text}: {said}",
-        boxes.lines(_BOXES),
-        f"… and {rest:,} boxes with smaller margins" if rest > 0 else "",
-        wrapped(verdict_words(audit)),
-        exposed_lines(result),
-        bounds_table(audit).lines(),
-        wrapped(notes(audit)),
+        [box_table(audit), bounds_table(audit)],
+        notes(audit),
+        audit.to_dict,
+        lines=[*wrapped(audit_sentence(audit).paragraphs), *exposed_lines(result)],
     )
+
+
+def report(audit: Audit) -> str:
+    """An audit as its command prints it."""
+    return write([read_audit(audit)], "table", shared_words(audit.result)).rstrip("\n")
 
 
 def box_table(audit: Audit) -> Table:
@@ -73,7 +75,7 @@ def box_table(audit: Audit) -> Table:
     ]
     entries = [vars(box) for box in sorted(audit.boxes, key=lambda box: -box.margin)]
     caption = "Audit: one test a pair, the largest margin first"
-    return Table(caption, columns, entries, PAIRS, "hpcdp audit --format json has every one")
+    return Table(caption, columns, entries, PAIRS, "hpcdp audit --format json has every one", listed=_BOXES)
 
 
 def bounds_table(audit: Audit) -> Table:
@@ -89,31 +91,6 @@ def bounds_table(audit: Audit) -> Table:
     return Table("Certified lower bounds, each column by itself", columns, entries)
 
 
-def verdict_words(audit: Audit) -> list[str]:
-    """The verdict in words, with the box that shows it most; paragraphs."""
-    box, result = audit.worst, audit.result
-    test = int(result["rejected_test"][box.pair].min())
-    if audit.verdict == VIOLATION:
-        limits = (box.alpha_upper, box.beta_upper)
-        first, second = limits if box.orientation == "forward" else limits[::-1]
-        return [
-            f"Violated by {pair_words(result, box.pair)}, {box.orientation}: the test that decides for D′ where L̂ puts q/p "
-            f"above {box.eta:.4g} has errors of at most {at_most(first)} and {at_most(second)}; the claim allows no second error "
-            f"below {at_least(box.claimed)}. Certified with confidence {percent(result.confidence)}."
-        ]
-    if result.depends is not None:
-        return [f"{NOT_SEPARABLE}: {result.depends}"]
-    if audit.verdict == NOT_SEPARABLE:
-        return [
-            "No box lies below the claimed curve, but an estimated point does. Chance gives such a point easily; if it is real, "
-            f"more test samples would show it (now {test:,} per database)."
-        ]
-    return [
-        f"No point (α̃, β̃) of a box lies below the claimed curve with {test:,} test samples per database. This proves no privacy: "
-        "another pair, another classifier or more samples may find what this audit did not."
-    ]
-
-
 def notes(audit: Audit) -> list[str]:
     """What each number rests on; paragraphs."""
     many = len(audit.boxes)
@@ -123,8 +100,6 @@ def notes(audit: Audit) -> list[str]:
         f"α ≤ and β ≤ are {kind} limits at confidence {percent(audit.result.confidence)}, {over}; finite-sample, whatever the "
         "classifier. η was chosen on training samples alone. margin: claimed ≥ minus β ≤ (reverse: with the errors swapped).",
         "Each column of lower bounds holds by itself at this confidence; nothing here is fitted.",
-        *trust_words(audit.result.study),
-        *changed_words(audit.result),
     ]
     if audit.orientation == "both" and audit.claim.is_symmetric:
         found.append("The claimed curve is its own inverse, so that one box a pair serves both orientations.")
@@ -135,7 +110,7 @@ def notes(audit: Audit) -> list[str]:
 
 def stand_alone(audits: Sequence[SequentialAudit], result: Result) -> bool:
     """Whether sequential audits are all that a store has to say: nothing of the study itself has been counted."""
-    is_counted = result.study.counts_levels and bool(result.spectrum())
+    is_counted = "spectrum" in result.notions and bool(result.spectrum())
     return bool(audits) and not (is_counted or result.tradeoff() or result.pure is not None)
 
 
@@ -144,16 +119,11 @@ def worst_first(audits: Sequence[SequentialAudit]) -> list[SequentialAudit]:
     return sorted(audits, key=lambda audit: _WORST.index(audit.verdict))
 
 
-def stored_lines(result: Result) -> list[str]:
-    """The sequential audits of a store, the worst first, and what is said of the store with them; none where there are none."""
-    audits, lines = worst_first(result.sequential_audits), list[str]()
-    for audit in audits:
-        lines += [sequential_report(audit), scope_words(result, audit), ""]
-    if len(audits) > 1:
-        lines += [OWN, ""]
-    if stand_alone(audits, result):
-        lines += [*wrapped(changed_words(result)), NOTHING_ELSE]
-    return [*lines, *unnamed_words(result)]
+def stored_words(result: Result) -> list[str]:
+    """What is said of the sequential audits of a store together, and of looks that it cannot name."""
+    audits = result.sequential_audits
+    found = [BY_ITSELF] if len(audits) > 1 else []
+    return [*found, *([NOTHING_ELSE] if stand_alone(audits, result) else []), *unnamed_words(result)]
 
 
 def scope_words(result: Result, audit: SequentialAudit) -> str:
@@ -176,21 +146,25 @@ def unnamed_words(result: Result) -> Iterator[str]:
         )
 
 
-def sequential_report(audit: SequentialAudit) -> str:
-    """The verdict, the evidence after each batch, and what it rests on."""
-    last = audit.looks[-1]
-    said = "no violation found within the budget" if audit.ended else "no violation found so far"
-    said = "violation" if last.refuted else said
-    if last.refuted:
-        sure = f"Certified with confidence {percent(audit.confidence)}."
-        words = f"Refuted after {last.samples:,} samples per database, training included. {sure}"
-    else:
-        words = f"Not refuted with {last.samples:,} samples per database. This proves no privacy; "
-        words += "a larger --budget goes on from here."
-    head = f"{audit.name}: sequential audit of {audit.claim}: {said}"
+def read_sequential(audit: SequentialAudit, result: Result | None = None) -> Reading:
+    """The verdict, and the evidence after each batch. result: of the store that holds it, where that is read."""
+    said = "violation" if audit.looks[-1].refuted else "no violation found within the budget" if audit.ended else None
+    words = sequential_sentence(audit).paragraphs
+    words += [] if audit.looks[-1].refuted else ["A larger --budget goes on from here."]
+    words += [] if result is None else [scope_words(result, audit)]
     alone = "In JSON, evidence and p-value of a pair are of that pair alone: not adjusted for the choice among pairs."
-    found = wrapped([*sequential_notes(audit), *([alone] if len(audit.cells) > 1 else [])])
-    return text_of(head, looks_table(audit, _LOOKS).lines(), words, found)
+    return Reading(
+        f"{audit.name}: sequential audit of {audit.claim}: {said or 'no violation found so far'}",
+        [looks_table(audit, _LOOKS)],
+        [*sequential_notes(audit), *([alone] if len(audit.cells) > 1 else [])],
+        audit.to_dict,
+        lines=wrapped(words),
+    )
+
+
+def sequential_report(audit: SequentialAudit) -> str:
+    """A sequential audit as its command prints it."""
+    return write([read_sequential(audit)], "table").rstrip("\n")
 
 
 def sequential_notes(audit: SequentialAudit) -> list[str]:

@@ -6,18 +6,16 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from hpcdp._base.rounding import at_least, at_most, percent
+from hpcdp._base.rounding import at_least, at_most
 from hpcdp.report.tables import grid, text_of, wrapped
-from hpcdp.report.words import basis_words, changed_words, estimate, limit_words, warning_words
+from hpcdp.report.words import changed_words, estimate, limit_words, state_words
 from hpcdp.results.comparison import Comparison, largest_difference
 
 
 def table(comparison: Comparison) -> str:
     """δ̂ and bounds of each store at the common ε, which is below which, and what that rests on."""
-    stores = []
-    for name, result in zip(comparison.names, comparison.results, strict=True):
-        state = "" if result.complete else "  (INCOMPLETE: only cells that have all their counts)"
-        stores.append(f"{name}: {result.store}{state}")
+    named = zip(comparison.names, comparison.results, strict=True)
+    stores = [f"{name}: {result.store}{state_words(result)}" for name, result in named]
     head = "δ(ε), the largest over all pairs and both directions of each store"
     found = [*_below(comparison), *_differences(comparison)]
     return text_of(head, stores, grid(_rows(comparison)), found, wrapped(_notes(comparison)))
@@ -59,22 +57,19 @@ def _differences(comparison: Comparison) -> list[str]:
 
 def _notes(comparison: Comparison) -> list[str]:
     found = [
-        "A is below B beyond the bounds: the certified lower bound of B (finite-sample, all cells of B together) is above the "
-        "approximate upper limit of A (normal, one cell at a time, without what A's classifier misses), or, marked *, above "
+        "A is below B beyond the bounds: the certified lower bound of B (finite-sample, all pairs, directions and ε of "
+        "B together) is above the "
+        "approximate upper limit of A (normal, one entry at a time, without what A's classifier misses), or, marked *, above "
         "the limit of A's learned sets. Nothing certifies an upper limit, so this is no certificate about A. Standard errors "
         "take the stores as independent."
     ]
-    if not np.isnan(comparison.limit).all():
-        percents = dict.fromkeys(percent(result.confidence) for result in comparison.results)
-        found.append(limit_words(" or ".join(percents), comparison.results))
-    named = [*zip(comparison.names, comparison.results, strict=True)]
-    for name, result in named:
-        if result.is_tape:
-            found.append(
-                f"{name}: random tapes; only what is certified is compared, not what is certified up to the leftover"
-            )
-            found += [f"{name}: {words}" for words in (*basis_words(result), *warning_words(result))]
-    found += [f"{name}: {words}" for name, result in named for words in changed_words(result)]
+    found += limit_words(comparison.results)
+    for name, result in zip(comparison.names, comparison.results, strict=True):
+        if result.method.further_bounds:
+            found.append(f"{name}: only what is certified is compared, not what is certified up to the leftover")
+            warned = [f"warning: {words}" for words in result.resolution.warnings]
+            found += [f"{name}: {words}" for words in (*result.method.describe_basis(result), *warned)]
+        found += [f"{name}: {words}" for words in changed_words(result)]
     if {result["epsilon"].size for result in comparison.results} != {comparison.epsilon.size}:
         found.append(f"Only the {comparison.epsilon.size} ε that all stores have are compared; the plot shows all.")
     return found

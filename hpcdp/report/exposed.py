@@ -22,15 +22,12 @@ from hpcdp.report.tables import (
     CHOSEN,
     HEURISTIC,
     Column,
+    Reading,
     Table,
-    View,
     lower_column,
-    text_of,
     to_csv,
     told,
-    wrapped,
 )
-from hpcdp.report.words import basis_words, changed_words, pair_words, raced_words
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import careful_error
 from hpcdp.store.again import resume_command
@@ -43,7 +40,7 @@ Ints = NDArray[np.int64]
 NOISE = 2.0
 """Pairs whose δ̂ differ by at most so many standard errors of the difference are within noise of each other."""
 
-PAIRS, EVERY_CELL = 50, "hpcdp show --format csv has every cell"
+PAIRS, EVERY_CELL, EVERY_ROW = 50, "hpcdp show --format csv has every entry", "--format csv has all"
 """Pairs that a page lists at most, and what has the others."""
 
 _NAMED = 6  # rows or pairs that a line lists
@@ -107,7 +104,7 @@ def exposed_lines(result: Result) -> list[str]:
         return []
     at = f"at ε = {result['epsilon'][found.column]:g}"
     lines = [
-        f"most exposed: {pair_words(result, found.pair)}, leads at {found.leads} of {found.of} ε where δ̂ is resolved; "
+        f"most exposed: {result.describe_pair(found.pair)}, leads at {found.leads} of {found.of} ε where δ̂ is resolved; "
         f"{at} δ̂ = {shorter(found.delta[found.pair])}"
     ]
     if found.close.size:
@@ -117,7 +114,7 @@ def exposed_lines(result: Result) -> list[str]:
         )
     elif found.order.size > 1:
         second = int(found.order[1])
-        lines.append(f"next {at}: {pair_words(result, second)}, δ̂ = {shorter(found.delta[second])}")
+        lines.append(f"next {at}: {result.describe_pair(second)}, δ̂ = {shorter(found.delta[second])}")
     else:
         lines.append(f"no other pair is resolved {at}")
     return lines
@@ -146,7 +143,7 @@ def exposed_table(result: Result, found: Exposure) -> Table:
     rest = ordered[~np.isin(ordered, found.order)].tolist()
     entries = [
         {
-            "who": pair_words(result, pair),
+            "who": result.describe_pair(pair),
             "delta": None if np.isnan(found.delta[pair]) else float(found.delta[pair]),
             "error": None if np.isnan(found.delta[pair]) else float(found.error[pair]),
             "near": pair in near,
@@ -243,24 +240,13 @@ def _row(result: Result, found: Exposure | None, column: int, place: tuple[int, 
     return Row(database=place[0], row=place[1], lower=lower, lower_pair=best, lower_direction=way, **told)
 
 
-def rows_view(result: Result, contents: bool = False) -> View:
-    """The rows with their figures. contents: what is in the rows too."""
+def read_rows(result: Result, _: bool = True, contents: bool = False) -> Reading:
+    """The removed or edited rows by how exposed they are. contents: what is in the rows too."""
     ranking = rank_rows(result)
     entries = [asdict(row) for row in ranking.rows]
     if contents:
         held = _contents(result)
         entries = [entry | {"contents": held[entry["database"]][entry["row"]].tolist()} for entry in entries]
-    fields = [*Row.__dataclass_fields__, *(["contents"] if contents else [])]
-    head = {"name": result.name, "complete": result.complete, "confidence": result.confidence, **result.declared}
-    return View(
-        lambda: head | result.changed_entry | {"epsilon": ranking.epsilon, "rows": entries},
-        lambda: _rows_text(result, ranking, entries),
-        lambda: to_csv(fields, entries),
-    )
-
-
-def _rows_text(result: Result, ranking: Ranking, entries: list[dict[str, Any]]) -> str:
-    """The most exposed rows, and what the figures rest on."""
     columns = [
         *([Column("database", "database")] if len({row.database for row in ranking.rows}) > 1 else []),
         Column("row", "row"),
@@ -269,33 +255,25 @@ def _rows_text(result: Result, ranking: Ranking, entries: list[dict[str, Any]]) 
         Column("upper", "approx ≤", ASYMPTOTIC, at_most),
         Column("pair", "pair", CHOSEN),
         Column("direction", "direction", CHOSEN),
-        *([Column("contents", "contents")] if "contents" in entries[0] else []),
+        Column("contents", "contents", is_optional=True),
     ]
     notes = [
-        f"~ within noise of the most exposed: by at most {NOISE:g} standard errors of the difference (approximate). - not "
-        f"resolved. certified ≥: at all cells together with confidence {percent(result.confidence)}; finite-sample.",
-        *basis_words(result),
-        *raced_words(result),
-        *changed_words(result),
+        f"~ within noise of the most exposed: by at most {NOISE:g} standard errors of the difference (approximate). - "
+        "no δ̂ that is "
+        "statistically distinguishable from 0. certified ≥: for all pairs, directions and ε together with confidence "
+        f"{percent(result.confidence)}; finite-sample."
     ]
-    head = f"{result.name}: rows by exposure at ε = {ranking.epsilon:g}"
-    return text_of(head, Table("", columns, entries).lines_and_rest(_SHOWN, "rows"), wrapped(notes))
-
-
-def contents_lines(result: Result) -> list[str]:
-    """What is in the rows of the most exposed pair and of those within noise of it; for who asks for it."""
-    lines = []
-    for held in held_rows(result):
-        edited = f", set to {held['value']}" if "value" in held else ""
-        word = "row" if held["many"] == 1 else "rows"
-        lines.append(
-            f"  pair {held['pair']}, database {held['database']}, {word} {held['rows']}: {held['row']}{edited}"
-        )
-    return ["contents of rows:", *lines] if lines else []
+    return Reading(
+        f"{result.name}: rows by exposure at ε = {ranking.epsilon:g}",
+        [Table("Rows by exposure", columns, entries, PAIRS, EVERY_ROW, listed=_SHOWN)],
+        notes,
+        lambda: result.heading | result.changed_entry | {"epsilon": ranking.epsilon, "rows": entries},
+        lambda: to_csv([*Row.__dataclass_fields__, *(["contents"] if contents else [])], entries),
+    )
 
 
 def held_rows(result: Result) -> list[dict[str, Any]]:
-    """The same, an entry a pair: `row` holds the contents."""
+    """What is in the rows of the most exposed pair and of those within noise of it, an entry a pair: `row` holds it."""
     if result.study.pairs.relative is None:
         raise StudyError(
             f"{option('show_rows', True)}: accepted with pairs.relative; the pairs of this study have no rows of a database"
@@ -313,7 +291,6 @@ def held_rows(result: Result) -> list[dict[str, Any]]:
                 "pair": pair,
                 "database": entry["database"],
                 "rows": ", ".join(map(str, entry["rows"][:4])) + (", …" if many > 4 else ""),
-                "many": many,
                 "row": held[entry["database"]][entry["rows"][0]].tolist(),
                 **own,
             }
@@ -333,12 +310,11 @@ def _contents(result: Result) -> list[NDArray[Any]]:
 
 def contents_table(result: Result) -> Table:
     """What is in the most exposed rows; for who asks for it."""
-    held = held_rows(result)
     columns = [
         Column("pair", "pair"),
         Column("database", "database"),
         Column("rows", "rows"),
         Column("row", "contents"),
+        Column("value", "set to", is_optional=True),
     ]
-    columns += [Column("value", "set to")] if any("value" in entry for entry in held) else []
-    return Table("Contents of the most exposed rows", columns, held)
+    return Table("Contents of the most exposed rows", columns, held_rows(result))

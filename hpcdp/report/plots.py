@@ -12,14 +12,11 @@ from matplotlib.lines import Line2D
 from hpcdp._base.rounding import percent
 from hpcdp.notions._figure import Figure
 from hpcdp.report._spectra import (
-    CERTIFIED_WORDS,
     SHADE,
-    TAPE_CERTIFIED_WORDS,
     Floats,
     check_path,
     draw_legend,
     draw_spectrum,
-    draw_tape,
     finish,
     is_seen,
     save,
@@ -28,7 +25,7 @@ from hpcdp.report._spectra import (
 from hpcdp.report.colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
 from hpcdp.report.exposed import find_exposure
 from hpcdp.report.plots_methods import draw_frame, draw_limits, draw_sensitivities
-from hpcdp.report.words import claim_of, pair_words
+from hpcdp.report.words import claim_of
 from hpcdp.results.exact import exact_curve, exact_of
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import PURE, verify
@@ -48,10 +45,9 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
     log: δ on a logarithmic axis; None: of a study with a target, a time or a random tape, which is about small δ.
     """
     check_path(path)
-    if result.study.at_risk is not None:
-        return save(draw_sensitivities(result), path, result.code_warnings)
-    if not result.study.counts_levels:
-        return save(draw_limits(result), path, result.code_warnings)
+    if "spectrum" not in result.notions:
+        drawn = draw_sensitivities(result) if "covers" in result.notions else draw_limits(result)
+        return save(drawn, path, result.code_warnings)
     points = result.tradeoff()
     figure = Figure(figsize=(13 if points else 7.5, 5.2), layout="constrained")
     axes = figure.subplots(1, 2 if points else 1, squeeze=False)[0]
@@ -65,7 +61,7 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
 
 def is_about_small(result: Result) -> bool:
     """Whether a result is about δ so small that only a logarithmic axis shows it."""
-    return result.study.estimate.has_budget or result.is_tape
+    return result.study.estimate.has_budget or bool(result.method.further_bounds)
 
 
 def draw_comparison(comparison: Comparison, path: str | Path | None = None, log: bool = False) -> Any:
@@ -147,16 +143,13 @@ def levels_of(result: Result) -> Floats:
 def draw_largest(axis: Any, result: Result, claim: Claim | None, truth: Floats | None, log: bool, title: str) -> None:
     """Draw the largest δ at each ε with its bounds, beside the claim and, where it is known at `levels_of`, the exact δ."""
     ends = span([result])
-    if result.is_tape:
-        draw_tape(axis, result, ends)
-    else:
-        draw_spectrum(axis, result, ends, CERTIFIED, "o", None, SHADE)
+    draw_spectrum(axis, result, ends, CERTIFIED, "o", None, SHADE)
     fine = levels_of(result)
     if claim is not None:
         axis.plot(fine, claim.implied(fine), color=CLAIM, linestyle="--", linewidth=1.8, label=f"claimed: {claim.text}")
     if truth is not None:
         axis.plot(fine, truth, color=EXACT, linewidth=0.9, label="exact")
-    finish(axis, [result], [CERTIFIED], log, title, TAPE_CERTIFIED_WORDS if result.is_tape else CERTIFIED_WORDS)
+    finish(axis, [result], [CERTIFIED], log, title)
 
 
 def _title(result: Result) -> str:
@@ -172,8 +165,8 @@ def _title(result: Result) -> str:
         found = find_exposure(result)
         lines.append(f"largest of {len(result.pairs):,} pairs and both directions")
         if found is not None:
-            lines.append(f"most exposed: {pair_words(result, found.pair)}")
-    which = "certified bounds hold" if result.is_tape else "all bounds certified"
+            lines.append(f"most exposed: {result.describe_pair(found.pair)}")
+    which = "certified bounds hold" if result.method.further_bounds else "all bounds certified"
     lines[-1] += f"; {which} together at {percent(result.confidence)}"
     lines += [f"declared: D′ gives no output of {named}" for named in result.declared.values()]
     return "\n".join(lines)

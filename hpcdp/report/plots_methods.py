@@ -19,8 +19,8 @@ from hpcdp.losses.protocol import Side
 from hpcdp.notions._figure import Figure
 from hpcdp.report._spectra import check_path, draw_legend, mark_edge, save
 from hpcdp.report.colours import BOX, CERTIFIED, CLAIM, EXACT, QUIET, shades
-from hpcdp.report.pure import assumed
-from hpcdp.report.words import pair_words
+from hpcdp.report.interval import assumed
+from hpcdp.report.tables import look_up
 from hpcdp.results.audit import Audit
 from hpcdp.results.result import Result
 from hpcdp.results.sequential import SequentialAudit
@@ -89,7 +89,7 @@ def draw_audit(audit: Audit, path: str | Path | None = None, upright: bool = Fal
     said = "violation" if box.violated else "no violation found"
     whole.set(xlim=(0, 1), ylim=(0, 1))
     title = (
-        f"{audit.result.name}: {audit.claim.text}: {said}\n{pair_words(audit.result, box.pair)}, {box.orientation}; "
+        f"{audit.result.name}: {audit.claim.text}: {said}\n{audit.result.describe_pair(box.pair)}, {box.orientation}; "
     )
     whole.set_title(f"{title}limits certified at {percent(audit.result.confidence)}", fontsize=10.5)
     draw_legend(whole)
@@ -164,42 +164,33 @@ def _draw_curves(axis: Any, audit: Audit, centre: tuple[float, ...], corner: tup
 
 
 def draw_limits(result: Result) -> Any:
-    """Certified limits and published figures of the pairs that were tested. Returns the matplotlib figure."""
-    found = result.pure
+    """Certified limits of pure ε, and published figures, of the pairs that were tested. Returns the matplotlib figure."""
+    found, is_binned = result.pure, "interval" in result.notions
     entries = [] if found is None else found["rows"] or [found]
+    note = ""
     if len(entries) > _MOST_PAIRS:  # names of more could not be read
         entries = sorted(entries, key=lambda entry: -entry["certified"])[:_MOST_PAIRS]
+        note = f"; the {_MOST_PAIRS} largest limits"
     figure = Figure(figsize=(7.5, 4.8), layout="constrained")
     axes = figure.subplots()
-    numbers = np.arange(len(entries))
-    axes.plot(numbers, [e["certified"] for e in entries], "o", color="#1f4e79", label="certified ≥ (finite-sample)")
-    if result.study.bounds_pure:
-        return _draw_intervals(result, figure, axes, entries)
-    told = [(i, e["published"]) for i, e in enumerate(entries) if e["published"] is not None]
-    for key, mark, label in (("estimate", "x", "ε̂ (estimate)"), ("lower", "_", "LB (asymptotic)")):
-        axes.plot([i for i, _ in told], [p[key] for _, p in told], mark, color="#c55a11", label=label)
-    _finish(result, axes, [str(e["pair"]) for e in entries])
-    return figure
-
-
-def _finish(result: Result, axes: Any, names: list[str], note: str = "") -> None:
-    if len(result.pairs) > _MOST_PAIRS == len(names):
-        note += f"; the {_MOST_PAIRS} largest limits"
-    axes.set_xticks(range(len(names)), names)
+    series = [("certified", "o", "#1f4e79", "certified ≥ (finite-sample)")]
+    if is_binned:
+        series += [("upper", "v", "#c55a11", f"≤ if {assumed(result)}"), ("published", "x", "#c55a11", "published ε̂")]
+        note += (
+            "; counts refute what upper limits rest on" if found is not None and found["refuted"] is not None else ""
+        )
+    else:
+        series.append(("published.estimate", "x", "#c55a11", "ε̂ (estimate)"))
+        series.append(("published.lower", "_", "#c55a11", "LB (asymptotic)"))
+    for key, mark, colour, label in series:
+        told = [(i, look_up(entry, key)) for i, entry in enumerate(entries)]
+        known = [(i, value) for i, value in told if value is not None]
+        if known or key == "certified":
+            axes.plot([i for i, _ in known], [value for _, value in known], mark, color=colour, label=label)
+    axes.set_xticks(range(len(entries)), [str(entry.get("pair", "domain")) for entry in entries])
     axes.set(xlabel="pair", ylabel="pure ε", title=f"{result.name}: pure ε{note}")
     axes.set_ylim(0.0, 1.1 * max(1e-3, axes.dataLim.y1))
     axes.legend()
-
-
-def _draw_intervals(result: Result, figure: Any, axes: Any, entries: list[dict[str, Any]]) -> Any:
-    """Both ends of each interval, where there are two, and the published estimate."""
-    for key, mark, label in (("upper", "v", f"≤ if {assumed(result)}"), ("published", "x", "published ε̂")):
-        told = [(i, e[key]) for i, e in enumerate(entries) if e[key] is not None]
-        if told:
-            axes.plot([i for i, _ in told], [value for _, value in told], mark, color="#c55a11", label=label)
-    is_refuted = result.pure is not None and result.pure["refuted"] is not None
-    note = "; counts refute what upper limits rest on" if is_refuted else ""
-    _finish(result, axes, [str(e.get("pair", "domain")) for e in entries], note)
     return figure
 
 

@@ -6,13 +6,14 @@ import csv
 import io
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hpcdp._base.plugins import load_plugin, plugins
 from hpcdp._base.rounding import at_least
 from hpcdp._base.terminal import columns
+from hpcdp.errors import StudyError
 from hpcdp.results.result import Result, finite, to_json
 
 RENDERERS = "hpcdp.renderers"
@@ -65,7 +66,8 @@ class Column:
 
     key: where the value is, with dots into nested tables. form: how the value reads, a bound rounded to its safe side. shown:
     whether an entry's value is told at all. said: how a text has it, where it says more. nothing: what a text has for None.
-    only: "text" or "page", if the other has no such column. name: the heading in texts, where it is another.
+    only: "text" or "page", if the other has no such column. name: the heading in texts, where it is another. is_optional:
+    whether the column is left out where no entry has a value.
     """
 
     key: str
@@ -77,6 +79,7 @@ class Column:
     nothing: str = "-"
     only: str | None = None
     name: str | None = None
+    is_optional: bool = False
 
     def read(self, entry: Entry, nothing: str) -> str:
         """An entry's value as it is read, or what stands for nothing."""
@@ -94,8 +97,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Entries under columns, with a caption. most: how many a page lists; where: what lists the others. left: how many more
-    there are, besides these entries.
+    """Entries under columns, with a caption. most, listed: how many a page and a text list; where: what lists the others.
+    left: how many more there are, besides these entries.
     """
 
     caption: str
@@ -104,11 +107,17 @@ class Table:
     most: int | None = None
     where: str = ""
     left: int = 0
+    listed: int | None = None
+
+    def columns_of(self, place: str) -> list[Column]:
+        """Those of a "text" or a "page"."""
+        present = [column for column in self.columns if column.only in (None, place)]
+        return [c for c in present if not c.is_optional or any(look_up(e, c.key) is not None for e in self.entries)]
 
     @property
     def page_columns(self) -> list[Column]:
         """Those of a page."""
-        return [column for column in self.columns if column.only != "text"]
+        return self.columns_of("page")
 
     @property
     def rows(self) -> list[list[Cell]]:
@@ -120,34 +129,39 @@ class Table:
         """How many rows a page does not list."""
         return self.left + len(self.entries) - len(self.entries[: self.most])
 
-    def lines(self, most: int | None = None) -> list[str]:
-        """The first entries as aligned lines of a text, a rule below the headings."""
-        told = [column for column in self.columns if column.only != "page"]
+    def lines(self) -> list[str]:
+        """The entries that a text lists as aligned lines, a rule below the headings, and how many others there are."""
+        told, shown = self.columns_of("text"), self.entries[: self.listed]
         rows = [[column.name or column.heading for column in told]]
-        return grid(rows + [[column.text(entry) for column in told] for entry in self.entries[:most]])
-
-    def lines_and_rest(self, most: int, what: str, where: str = "all: --format csv") -> list[str]:
-        """The same, and how many more there are."""
-        rest = len(self.entries) - most
-        return [*self.lines(most), *(["", f"… and {rest:,} more {what}; {where}"] if rest > 0 else [])]
+        rest = len(self.entries) - len(shown)
+        return [
+            *grid(rows + [[column.text(entry) for column in told] for entry in shown]),
+            *(["", f"… and {rest:,} more; {self.where}"] if rest else []),
+        ]
 
 
 @dataclass(frozen=True)
-class View:
-    """What `show` prints of one thing that is asked for, in each of its forms; None of a form that it has not."""
+class Reading:
+    """What is read off one result, in each of its forms.
 
+    title: above a text. tables: of a text, which has their captions from the second on, and of a page. lines: what a text has
+    below its first table. notes: what each number rests on, paragraphs. body: what JSON has. csv: what CSV has, if it has a form.
+    """
+
+    title: str
+    tables: Sequence[Table]
+    notes: Sequence[str]
     body: Callable[[], Any]
-    text: Callable[[], str]
     csv: Callable[[], str] | None = None
+    lines: Sequence[str] = ()
 
-    def render(self, form: str) -> str:
-        """As "table", "json", "csv", or a form that a package offers; JSON in full precision, without infinities."""
-        if form in plugins(RENDERERS):
-            text: str = load_plugin(RENDERERS, form)(finite(self.body()))
-            return text
-        if form == "csv" and self.csv is not None:
-            return self.csv()
-        return to_json(self.body()) + "\n" if form == "json" else self.text() + "\n"
+    def blocks(self) -> Iterator[str | list[str]]:
+        """Of a text, but for the notes."""
+        yield self.title
+        for number, table in enumerate(self.tables):
+            yield [table.caption, *table.lines()] if number else table.lines()
+            yield "" if number else [*self.lines]
+        yield "" if self.tables else [*self.lines]
 
 
 @dataclass(frozen=True)
@@ -163,19 +177,42 @@ class Notion:
     entries: Callable[[Result], Sequence[Entry]]
     notes: Callable[[Result], Sequence[str]]
 
-    def view(self, name: str, result: Result) -> View:
-        """What `show` prints of it; name: of the notion."""
+    def read(self, name: str, result: Result) -> Reading:
+        """What it says of a result; name: of the notion."""
         entries = self.entries(result)
-        head = {"name": result.name, "complete": result.complete, "confidence": result.confidence}
-        return View(
-            lambda: {**head, name: entries, "warnings": result.warnings},
-            lambda: text_of(
-                f"{result.name}: {self.title}",
-                Table("", self.columns, entries).lines(),
-                wrapped([*self.notes(result), *result.warnings]),
-            ),
+        return Reading(
+            f"{result.name}: {self.title}",
+            [Table(self.title, self.columns, entries)],
+            self.notes(result),
+            lambda: {**result.heading, name: entries, "warnings": result.warnings},
             lambda: to_csv([column.key for column in self.columns], entries),
         )
+
+
+def write(
+    readings: Sequence[Reading],
+    form: str,
+    ending: Sequence[str] = (),
+    body: Callable[[], Any] | None = None,
+    csv: Callable[[], str] | None = None,
+) -> str:
+    """Readings as "table", "json", "csv", or a form that a package offers; JSON in full precision, without infinities.
+
+    ending: paragraphs after the texts of all. body, csv: what JSON and CSV have of several readings; by default of the last one.
+    """
+    body, csv = body or readings[-1].body, csv or readings[-1].csv
+    if form in plugins(RENDERERS):
+        text: str = load_plugin(RENDERERS, form)(finite(body()))
+        return text
+    if form == "json":
+        return to_json(body()) + "\n"
+    if form == "csv":
+        if csv is None:
+            raise StudyError("--format: csv was given; accepted of what is asked for: table, json")
+        return csv()
+    blocks = [block for reading in readings[:-1] for block in (*reading.blocks(), wrapped(reading.notes))]
+    words = wrapped(dict.fromkeys([*readings[-1].notes, *ending]))
+    return text_of(*blocks, *readings[-1].blocks(), words) + "\n"
 
 
 def to_csv(fields: Sequence[str], entries: Iterable[Entry]) -> str:

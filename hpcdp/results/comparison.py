@@ -115,7 +115,7 @@ def compare(results: Sequence[Result]) -> Comparison:
     """
     if len(results) < 2:
         raise StudyError(f"compare: {len(results)} store was given; accepted: two or more")
-    without = [result.name for result in results if not result.study.counts_levels]
+    without = [result.name for result in results if "spectrum" not in result.notions]
     if without:
         raise StudyError(f"compare: studies with cells by ε; given, with [pure] or [at_risk]: {', '.join(without)}")
     found = [_leading(result) for result in results]

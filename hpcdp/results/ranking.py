@@ -125,7 +125,7 @@ def _fit(claim: Claim, curve: Floats, chosen: _Leading) -> Fit:
 def _covariances(result: Result, chosen: _Leading) -> list[tuple[Ints, Floats]]:
     """Blocks of cells with known covariances: which cells, and their matrix. Literal cells draw for themselves; of random
     tapes covariances are not known, so that cells are taken as fully dependent, which is on the safe side."""
-    if result.method.draws_apart or result.is_tape:
+    if "exceed" not in result.arrays:
         return [(np.array([i]), np.array([[error**2]])) for i, error in enumerate(chosen.error)]
     found = []
     for pair in np.unique(chosen.pair):

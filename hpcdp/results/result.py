@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.rounding import at_most
+from hpcdp._base.terminal import plain
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.accuracy import Statement, dimension
 from hpcdp.engine.index import read_index
@@ -31,7 +32,7 @@ from hpcdp.store.results import Arrays
 from hpcdp.store.root import open_latest
 from hpcdp.study.file import Study
 from hpcdp.study.methods import method_named, name_of_method
-from hpcdp.study.pairs import LEFT_OUT
+from hpcdp.study.pairs import LEFT_OUT, describe_pair
 from hpcdp.study.reuse import FOLDS
 from hpcdp.study.stored import changed_code, changed_words, history, stored_study
 from hpcdp.study.versions import read_problem
@@ -78,9 +79,20 @@ class Result(Shown):
         return method
 
     @property
-    def is_tape(self) -> bool:
-        """Whether draws came from proposals, with weights."""
-        return "lower_up_to_leftover" in self.arrays
+    def notions(self) -> tuple[str, ...]:
+        """What is read off it where nothing else is asked for: names of `hpcdp.report.notions.NOTIONS`."""
+        absent = {"spectrum": not self["epsilon"].size, "tradeoff": "eta" not in self.arrays}
+        return tuple(name for name in self.method.notions if not absent.get(name))
+
+    @property
+    def heading(self) -> dict[str, Any]:
+        """What the JSON object of each notion begins with."""
+        return {"name": self.name, "complete": self.complete, "confidence": self.confidence, **self.declared}
+
+    def describe_pair(self, pair: int) -> str:
+        """Which pair, and where it comes from; never what is in a row."""
+        origin = {k: v for k, v in self.pairs[pair].items() if k != "pair"}
+        return plain(f"pair {pair} ({describe_pair(pair, origin)})") if "rows" in origin else f"pair {pair}"
 
     @property
     def declared(self) -> dict[str, str]:
@@ -198,8 +210,8 @@ class Result(Shown):
     def spectrum(self) -> list[dict[str, Any]]:
         """The maximum over pairs and directions at each ε; what no cell knows yet is left out."""
         names = ["delta", "pair", "direction", "lower", "lower_pair", "lower_direction", "upper"]
-        if self.is_tape:
-            names += ["lower_up_to_leftover", "lower_up_to_leftover_pair", "lower_up_to_leftover_direction"]
+        for bound in self.method.further_bounds:
+            names += [bound, f"{bound}_pair", f"{bound}_direction"]
         found = []
         for column in np.flatnonzero(~np.isnan(self["spectrum_delta"])).tolist():
             values = [self[f"spectrum_{name}"][column].item() for name in names]
@@ -267,9 +279,8 @@ class Result(Shown):
 
     def to_dict(self, show_rows: bool = False) -> dict[str, Any]:
         """The object that `show --format json` prints, the same of equal runs. show_rows: with what an edit sets a row to."""
-        if self.study.at_risk is not None:
-            head = {"name": self.name, "complete": self.complete, "confidence": self.confidence}
-            return {**head, "risk": self.risk, **self.changed_entry}
+        if "covers" in self.notions:
+            return {**self.heading, "risk": self.risk, **self.changed_entry}
         reuse = {"folds": FOLDS, "blocks": self["block_test"].tolist()} if self.method.pools else None
         audits = [audit.to_dict() for audit in self.sequential_audits]
         return {
@@ -284,7 +295,7 @@ class Result(Shown):
             "warnings": self.warnings,
             **self.declared,
             **({"reuse": reuse} if reuse else {}),
-            **({"pure": self.pure} if self.arrays.keys() & {"pure_certified", "bin_counts"} else {}),
+            **({"pure": self.pure} if {"pure", "interval"} & {*self.notions} else {}),
             **({"sequential_audits": audits} if audits else {}),
         }
 
@@ -322,9 +333,9 @@ class Result(Shown):
     def _frame(self) -> pd.DataFrame:
         import pandas as pd
 
-        if self.study.at_risk is not None:
+        if "covers" in self.notions:
             return pd.json_normalize(self.risk)
-        if not self.study.counts_levels:
+        if "spectrum" not in self.notions:
             return pd.json_normalize([] if self.pure is None else self.pure["rows"] or [self.pure])
         cells = self.cells()
         counts = [*self.method.told(self.arrays, (0, 0, 0))] if cells else []

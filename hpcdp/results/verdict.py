@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -56,10 +56,6 @@ class Separation:
     test: int | None
     now: int
     leftover: int | None = None
-
-    def to_dict(self, is_tape: bool) -> dict[str, Any]:
-        """As JSON has it."""
-        return {name: value for name, value in vars(self).items() if is_tape or name != "leftover"}
 
 
 @dataclass(frozen=True)
@@ -171,6 +167,13 @@ class Verdict(Shown):
             )
         return found
 
+    @property
+    def _separation(self) -> dict[str, Any] | None:
+        if self.separation is None:
+            return None
+        has_leftover = bool(self.result.method.further_bounds)
+        return {name: value for name, value in vars(self.separation).items() if has_leftover or name != "leftover"}
+
     def to_dict(self) -> dict[str, Any]:
         """The object that `verify --format json` prints for one claim; all numbers are finite, or null."""
         return {
@@ -184,7 +187,7 @@ class Verdict(Shown):
             "cells_planned": self.known.size,
             "family": self.family,
             "bound": self.bound,
-            "separation": None if self.separation is None else self.separation.to_dict(self.result.is_tape),
+            "separation": self._separation,
             **({} if self.order is None else {"certified_order": vars(self.order)}),
             **({} if self.pure is None else {"certified_pure": finite(vars(self.pure))}),
             "cells": self.cells(),
@@ -213,15 +216,13 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
     if not isinstance(result, Result):
         raise wrong("result", result, "a Result, such as that of hpcdp.run or hpcdp.load_result")
     claim = as_claim(claim)
-    if result.study.at_risk is not None:
-        raise StudyError(f"{result.store} is of a study with [at_risk], which has no δ; see hpcdp show")
-    is_of_pure = result.study.pure is not None or result.study.bounds_pure
-    if is_of_pure and claim.pure_level is not None:
+    if claim.pure_level is not None and {"pure", "interval"} & {*result.notions}:
         return _verify_pure(result, claim, claim.pure_level)
-    if not result.study.counts_levels:
+    if "spectrum" not in result.notions:
         raise StudyError(
-            f'claim {claim.text}: compared with cells by ε, which a study with [pure] has with test = "all" and epsilons only, '
-            "and one of a histogram with epsilons; accepted without: dp(epsilon=…)"
+            f"claim {claim.text}: compared with counts by ε, which this store has not: a study with [pure] has them "
+            "with epsilons and "
+            'test = "all", one of a histogram with epsilons; accepted of these without: dp(epsilon=…)'
         )
     known = ~np.isnan(result["delta"])
     claimed = np.broadcast_to(claim.implied(result["epsilon"]), known.shape)
@@ -253,25 +254,26 @@ def _verify_pure(result: Result, claim: Claim, claimed: float) -> Verdict:
 
 def _certified_pure(result: Result, claimed: float) -> CertifiedPure | None:
     """Of the pair with the largest limit: where all are tested their limits hold together."""
-    if result.study.bounds_pure:
-        entry = result.pure
-        if entry is None:
-            return None
-        lower = float(entry["certified"])
-        estimate = max(lower, entry["published"] or 0.0)
-        pair, direction = entry.get("pair", -1), entry.get("direction", DIRECTIONS[0])
-        return CertifiedPure(lower, estimate, claimed, lower > claimed, pair, direction, pair)
-    certified, exceed = result["pure_certified"], result["pure_exceed"]
-    tested = np.flatnonzero(~np.isnan(certified))
-    if not tested.size:
+    found = result.pure
+    if found is None:
         return None
-    best = int(tested[certified[tested].argmax()])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.log(exceed[tested, 0] / exceed[tested, 1])
-    estimates = np.maximum(certified[tested], np.where(exceed[tested, 0] > 0, ratios, -np.inf))
-    top, lower = int(estimates.argmax()), float(certified[best])
-    direction = DIRECTIONS[int(result["pure_direction"][best])]
-    return CertifiedPure(lower, float(estimates[top]), claimed, lower > claimed, best, direction, int(tested[top]))
+    entries = found["rows"] or [found]
+    best = max(entries, key=lambda entry: float(entry["certified"]))
+    top = max(entries, key=_pure_estimate)
+    lower, pair = float(best["certified"]), best.get("pair", -1)
+    direction = best.get("direction", DIRECTIONS[0])
+    return CertifiedPure(lower, _pure_estimate(top), claimed, lower > claimed, pair, direction, top.get("pair", -1))
+
+
+def _pure_estimate(entry: Mapping[str, Any]) -> float:
+    """What a pair's outputs say of pure ε: ln of the ratio of the tested set's shares; of a histogram the published estimate."""
+    lower = float(entry["certified"])
+    if "region" not in entry:
+        return max(lower, entry["published"] or 0.0)
+    inside, other = entry["region"]["exceed"]
+    if not inside:
+        return lower
+    return max(lower, math.log(inside / other)) if other else math.inf
 
 
 def _certified_order(result: Result, claim: Claim) -> CertifiedOrder | None:

@@ -12,8 +12,9 @@ from studies import make_study, run
 
 from hpcdp.report.audit import report as audit_report
 from hpcdp.report.exposed import NOISE, exposed_lines, find_exposure, rank_rows
-from hpcdp.report.levels import levels_view
-from hpcdp.report.table import csv_text, table
+from hpcdp.report.notions import show_as
+from hpcdp.report.notions import text as table_of
+from hpcdp.report.spectrum import csv_text
 from hpcdp.report.verdict import report
 from hpcdp.results.audit import audit
 from hpcdp.results.verdict import careful_error, verify
@@ -55,17 +56,17 @@ def test_no_pair_is_named_where_no_largest_estimate_is_resolved(seed):
     led = found.resolution.rows.any()
     assert (find_exposure(found) is not None) == led
     assert bool(exposed_lines(found)) == led
-    assert ("most exposed" in table(found)) == led
+    assert ("most exposed" in table_of(found)) == led
 
 
 def test_every_command_names_the_same_pair(result):
     lines = exposed_lines(result)
     claim = parse_claim("gaussian(mu=1)", ".")
     texts = (
-        table(result),
+        table_of(result),
         report([verify(result, claim)]),
         audit_report(audit(result, claim)),
-        levels_view(result, [result.epsilon_at(0.1)]).text(),
+        show_as(result, "table", {"delta": [0.1]}),
     )
     for text in texts:
         found = [line for line in text.splitlines() if line.startswith(("most exposed", "within noise", "next at"))]
@@ -143,4 +144,4 @@ def test_contents_of_rows_are_printed_on_request_only(edited):
     rows = json.loads(call("show", edited, "--rows", "--show-rows", "--format", "json").stdout)["rows"]
     assert {row["row"]: row["contents"] for row in rows} == {0: 1234.5, 1: 6789.5}
     assert "--format table" in call("show", edited, "--show-rows", "--format", "json", code=2).stderr
-    assert "without --delta" in call("show", edited, "--rows", "--delta", "0.1", code=2).stderr
+    assert "--delta, --rows: accepted: one of them" in call("show", edited, "--rows", "--delta", "0.1", code=2).stderr

@@ -18,8 +18,8 @@ from hpcdp import load_result
 from hpcdp.analytic import LaplaceShift
 from hpcdp.driver.driver import run
 from hpcdp.notions.curve import TradeOffCurve
-from hpcdp.report.html.contents import sentence_of
 from hpcdp.report.plots_methods import draw_audit
+from hpcdp.report.sentences import sentence_of
 from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import PURE
@@ -73,7 +73,7 @@ def test_why_a_claim_is_not_separable(result: Result) -> None:
             assert "chance gives such a gap as" in sentence_of(result, real).text
             assert "with probability at most 0.02 (asymptotic)" in sentence_of(result, real).text
             nothing = replace(verdict, separation=None, known=np.zeros_like(verdict.known))
-            assert "no cell has all its counts yet" in sentence_of(result, nothing).text
+            assert "no counts are complete yet" in sentence_of(result, nothing).text
             assert "an estimate" not in sentence_of(result, nothing).text
             assert "no pair is tested yet" in sentence_of(result, replace(verdict, family=PURE)).text
     assert kinds == {VIOLATION, NOT_SEPARABLE, CONSISTENT}

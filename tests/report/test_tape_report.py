@@ -25,11 +25,10 @@ from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.method import Records
 from hpcdp.importance.result import DRAWN, LEARNED, LEFT_OUT, UNLEARNED
 from hpcdp.report.colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
-from hpcdp.report.html.contents import sentence_of
-from hpcdp.report.levels import accuracy_view, levels_view, renyi_view, risk_view
+from hpcdp.report.notions import show_as, text
 from hpcdp.report.plots import draw
-from hpcdp.report.printed import text
-from hpcdp.report.table import csv_text
+from hpcdp.report.sentences import sentence_of
+from hpcdp.report.spectrum import csv_text
 from hpcdp.report.verdict import report
 from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.results.bootstrap import bootstrap
@@ -231,17 +230,17 @@ def test_footnotes_say_what_numbers_rest_on(result: Result) -> None:
 def _pages(result: Result) -> list[str]:
     return [
         text(result),
-        levels_view(result, [result.epsilon_at(1e-3)]).text(),
-        renyi_view(result, result.renyi([2.0]), result.zcdp()).text(),
-        risk_view(result, [1.0]).text(),
+        show_as(result, "table", {"delta": [1e-3]}),
+        show_as(result, "table", {"renyi": [2.0], "zcdp": True}),
+        show_as(result, "table", {"risk": [1.0]}),
         report([verify(result, "gaussian(mu=1)")]),
-        accuracy_view(result, bootstrap(result)).text(),
+        show_as(result, "table", {"accuracy": True}),
     ]
 
 
 @pytest.mark.slow
 def test_every_page_says_which_direction_has_no_bounds(result: Result, alone: Result) -> None:
-    words = f"{OTHER}: δ̂ alone, without bounds: all of the level and all plain draws are for the other direction"
+    words = f"{OTHER}: δ̂ alone, without bounds: the whole failure probability and all plain draws are for the other direction"
     assert all(words in " ".join(page.split()) for page in _pages(alone))
     assert not any("without bounds" in page for page in _pages(result))
 
@@ -305,7 +304,7 @@ def test_epsilon_at_names_all_three(result: Result) -> None:
     tiny = result.epsilon_at(1e-10)
     assert tiny.found == "beyond the grid"
     assert tiny.lower > AIM
-    page = " ".join(levels_view(result, [level, tiny]).text().split())
+    page = " ".join(show_as(result, "table", {"delta": [level.delta, tiny.delta]}).split())
     for words in ("up to the leftover ≥", "by itself no limit", "together with them"):
         assert words in page
     nothing = changed(result, lower=np.zeros_like(result["lower"]))
@@ -342,9 +341,13 @@ def test_the_picture_has_three_marks_in_three_colours(result: Result, tmp_path: 
     bars = axis.containers[0].lines[2][0].get_segments()
     place = (result["spectrum_pair"], result["spectrum_direction"], np.arange(len(EPSILONS)))
     lengths = [bar[1][1] - bar[0][1] for bar in bars]
-    assert np.allclose(lengths, 4.0 * result["standard_error"][place])
+    assert np.allclose(lengths, 2.0 * (result["spectrum_upper"] - result["delta"][place]))
     words = " ".join(entry.get_text() for entry in axis.get_legend().get_texts())
-    for kind in ("certified (finite-sample)", "up to the leftover (finite-sample)", "standard errors (asymptotic)"):
+    for kind in (
+        "certified: δ is on or above",
+        "up to the leftover (finite-sample)",
+        "whisker to approx ≤ (approximate)",
+    ):
         assert kind in words
     assert draw(result, log=False).axes[0].get_yscale() == "linear"
 

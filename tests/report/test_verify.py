@@ -15,8 +15,8 @@ from studies import make_study, run
 from hpcdp.analytic import LaplaceShift
 from hpcdp.driver import driver
 from hpcdp.notions.bounds import joint_lower, split_lower
+from hpcdp.report.notions import text as table_of
 from hpcdp.report.plots import draw
-from hpcdp.report.table import table
 from hpcdp.report.verdict import report, to_json
 from hpcdp.results.ranking import rank
 from hpcdp.results.result import load_result
@@ -135,7 +135,7 @@ def test_every_output_shows_the_claim_that_is_judged(tmp_path, monkeypatch):
     verdict = verify(found, own)
     assert verdict.verdict == "violation"
     assert verdict.cells()[0]["claimed"] == pytest.approx(value, rel=1e-12)
-    for said in (table(found), report([verdict])):
+    for said in (table_of(found), report([verdict])):
         assert "violated" in said.split("\n\n")[1]
         assert f"{value:.6f}" in said
     monkeypatch.setattr("hpcdp.report.plots.exact_of", lambda *_: None)  # of no store
@@ -193,7 +193,7 @@ def test_what_is_chance_is_called_chance(result):
     separation = verify(far, claim("dp(epsilon=1)")).separation
     assert separation.is_chance
     assert separation.gap / separation.standard_error < 0.1
-    assert "Chance alone" in report([verify(far, claim("dp(epsilon=1)"))])
+    assert "chance alone gives" in report([verify(far, claim("dp(epsilon=1)"))])
 
 
 def test_a_gap_that_no_sample_size_separates(result):
@@ -304,7 +304,7 @@ def test_command(folder, name):
     bad = json.loads(call("verify", store, "--claim", "dp(epsilon=0.5)", "--format", "json", code=3).stdout)
     assert bad["verdict"] == "violation"
     text = call("verify", store, "--claim", "dp(epsilon=0.5)", code=3).stdout
-    assert "certified with confidence 95 %" in " ".join(text.split())
+    assert "is violated, certified at confidence 95 %" in " ".join(text.split())
     close = json.loads(call("verify", store, "--claim", between(load_result(store)), "--format", "json").stdout)
     assert close["verdict"] == "not separable"
     assert close["separation"]["test"] > 10_000

@@ -11,7 +11,7 @@ from results import changed, measured, unmeasured
 from studies import pure_study, run
 
 from hpcdp.errors import StudyError
-from hpcdp.report.levels import levels_view
+from hpcdp.report.notions import show_as
 from hpcdp.report.verdict import report, to_json
 from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.verdict import verify
@@ -118,10 +118,11 @@ def test_which_family_a_limit_at_a_delta_is_of():
     )  # fmt: skip
     levels = [found.epsilon_at(0.0, alone=True), found.epsilon_at(0.0), found.epsilon_at(0.1)]
     assert [level.family for level in levels] == ["delta 0", "epsilon", "epsilon"]
-    shown = json.loads(levels_view(found, levels).render("json"))
-    assert [entry["family"] for entry in shown["levels"]] == ["delta 0", "epsilon", "epsilon"]
-    rows = list(csv.DictReader(io.StringIO(levels_view(found, levels).render("csv"))))
-    assert rows[0]["family"] == "delta 0"
+    for deltas, families in (([0.0], ["delta 0"]), ([0.0, 0.1], ["epsilon", "epsilon"])):
+        shown = json.loads(show_as(found, "json", {"delta": deltas}))
+        assert [entry["family"] for entry in shown["levels"]] == families
+        rows = list(csv.DictReader(io.StringIO(show_as(found, "csv", {"delta": deltas}))))
+        assert [row["family"] for row in rows] == families
     without = changed(found)
     without.arrays["errors"] = without.arrays["exceed"]  # as of literal-knn
     assert without.epsilon_at(0.0, alone=True).family == "delta"

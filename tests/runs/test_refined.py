@@ -30,7 +30,7 @@ from hpcdp.losses.refined.refined import refine
 from hpcdp.methods.sample_split.foreseen import rates_of
 from hpcdp.methods.sample_split.tallying import learn_refined, restore_pilot
 from hpcdp.notions.bounds import binomial_upper, hoeffding_radius
-from hpcdp.report.table import table
+from hpcdp.report.notions import text as table_of
 from hpcdp.store.layout import Layout
 from hpcdp.store.tallies import recorded_tallies
 from hpcdp.study.sizes import MANY
@@ -93,7 +93,7 @@ def test_an_eta_that_is_added_has_a_loss_of_its_own_and_a_share_of_the_level(cli
         np.testing.assert_allclose(
             result["beta_upper"], binomial_upper(n - result["rejected"][..., 1], n, each), rtol=1e-12
         )
-        assert "radius: all points together at 95 %. α ≤ and β ≤: the same, a family of their own." in table(result)
+        assert "radius: all points together at 95 %. α ≤ and β ≤: the same, a family of their own." in table_of(result)
         for number, mu in enumerate((1.0, 2.0)):
             alpha = np.minimum(1.0, result["alpha"][number] + result["radius"][number])
             assert (GaussianShift(mu).tradeoff(alpha) <= result["beta"][number] + result["radius"][number]).all()

@@ -24,7 +24,7 @@ from hpcdp.methods.choice import Price
 from hpcdp.methods.cross_fitting import count_part, pool_keys, read_pool
 from hpcdp.notions.accuracy import share_radius
 from hpcdp.notions.prequential import prequential_lower
-from hpcdp.report.table import table
+from hpcdp.report.notions import text as table_of
 from hpcdp.results.assemble import assemble
 from hpcdp.results.audit import audit
 from hpcdp.results.bootstrap import bootstrap
@@ -271,7 +271,7 @@ def test_what_is_derived_counts_the_pool(client, tmp_path):
         assert close.separation.test > close.separation.now == 2000
     with pytest.raises(StudyError, match=r"estimate\.reuse: an audit tests one L̂"):
         audit(result, parse_claim("gaussian(mu=1)", tmp_path))
-    assert "cross-fitted over 2,000 samples" in " ".join(table(result).split())
+    assert "cross-fitted over 2,000 samples" in " ".join(table_of(result).split())
     result.plot(tmp_path / "s.png")
 
 

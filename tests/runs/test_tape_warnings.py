@@ -14,7 +14,7 @@ from benchmarks.tape_hidden import find
 from hpcdp.importance.plan import Choice
 from hpcdp.importance.result import fallen_words, unexplained_words
 from hpcdp.importance.training import Direction, Taught, draws_for
-from hpcdp.report.printed import text
+from hpcdp.report.notions import text
 from hpcdp.results.result import Result
 from hpcdp.store.records import read_records
 from hpcdp.store.root import open_layout

@@ -22,7 +22,7 @@ from hpcdp.notions.levels import share_level
 from hpcdp.notions.renyi import class_counts
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.notions.variational import choose_scores, class_losses, place_bets, upper_mean, variational_lower
-from hpcdp.report.levels import renyi_view
+from hpcdp.report.notions import show_as
 from hpcdp.results.assemble import assemble
 from hpcdp.results.renyi import FAMILY, VARIATIONAL
 from hpcdp.study.file import Study
@@ -156,7 +156,7 @@ def found_fixture():
 
 
 def test_json_names_bound_and_family(found):
-    shown = json.loads(renyi_view(found, found.renyi([2.0, 3.0, 1.0]), found.zcdp()).render("json"))
+    shown = json.loads(show_as(found, "json", {"renyi": [2.0, 3.0, 1.0], "zcdp": True}))
     named, later, first = shown["renyi"]
     assert list(named)[:5] == ["order", "direction", "pair", "estimate", "lower"]  # as it was
     assert (named["bound"], named["family"]) == ("integral", "delta")
@@ -173,21 +173,21 @@ def test_json_names_bound_and_family(found):
 
 def test_table_and_csv_keep_the_families_apart(found):
     levels = found.renyi([2.0, 3.0])
-    text = renyi_view(found, levels, None).text()
+    text = show_as(found, "table", {"renyi": [level.order for level in levels]})
     assert f"{math.floor(levels[0].variational.lower * 1e5) / 1e5:.5f}" in text
     assert "the larger of two bounds has no stated confidence" in text
-    rows = list(csv.DictReader(io.StringIO(renyi_view(found, levels, None).render("csv"))))
+    rows = list(csv.DictReader(io.StringIO(show_as(found, "csv", {"renyi": [level.order for level in levels]}))))
     assert [(row["order"], row["family"]) for row in rows] == [("2.0", "delta"), ("3.0", "delta"), ("2.0", FAMILY)]
     plain = changed(found)
     del plain.arrays["variational_lower"]
-    assert "or: certified" not in renyi_view(plain, plain.renyi([2.0]), None).text()
+    assert "or: certified" not in show_as(plain, "table", {"renyi": [2.0]})
     assert plain.renyi([2.0])[0].lower == levels[0].lower  # no level of the first family went to the second
 
 
 def test_nothing_counted_certifies_nothing_and_a_plan_counts_bounds():
     empty = unmeasured(some_study())
     assert empty.renyi([2.0])[0].variational is None
-    assert json.loads(renyi_view(empty, empty.renyi([2.0]), None).render("json"))["renyi"][0]["lower"] == 0.0
+    assert json.loads(show_as(empty, "json", {"renyi": [2.0]}))["renyi"][0]["lower"] == 0.0
     assert "12 (pair, direction, order) bounds" in str(make_plan(*resolve(some_study()), 1))
     assert "order)" not in str(make_plan(*resolve(some_study(renyi=None)), 1))
 
@@ -269,8 +269,13 @@ def test_odd_studies_and_extreme_orders(shift, changes):
     } | changes
     found = measured("laplace", {"epsilon": 1.0}, [([0.0], [shift])], seed=1408, **estimate)
     levels = found.renyi(EXTREMES)
-    json.loads(renyi_view(found, levels, found.zcdp()).render("json"), parse_constant=lambda name: pytest.fail(name))
-    assert "inf" not in renyi_view(found, levels, found.zcdp()).text().replace("infinite", "")
+    json.loads(
+        show_as(found, "json", {"renyi": [level.order for level in levels], "zcdp": True}),
+        parse_constant=lambda name: pytest.fail(name),
+    )
+    assert "inf" not in show_as(found, "table", {"renyi": [level.order for level in levels], "zcdp": True}).replace(
+        "infinite", ""
+    )
     first, beside, *_, large, huge = levels
     for name in ("lower", "estimate"):
         values = [getattr(level, name) for level in (first, beside, large, huge)]

@@ -287,8 +287,8 @@ if __name__ == "__main__":
     import hpcdp.driver.driver
     import hpcdp.engine.tasks
     import hpcdp.report.audit
+    import hpcdp.report.notions
     import hpcdp.report.plots
     import hpcdp.report.plots_methods
-    import hpcdp.report.table
 
     _serve(socket.socket(fileno=int(sys.argv[1])))

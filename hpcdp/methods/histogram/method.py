@@ -66,6 +66,7 @@ class BinCounts(Adder):
 class Histogram(Method):
     """See `Method`. A series is a law; its training outputs come first, and may decide bins and test outputs."""
 
+    notions = ("interval", "spectrum")
     asked = 'estimate.loss = "histogram"'
     takes = PLAIN | {"precision", "domain"}
     accepted = "bins and a precision, or another loss"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from hpcdp.methods.sample_split.tally_plan import tallies_left, tally_progress, 
 from hpcdp.methods.sample_split.tallying import TELLING
 from hpcdp.methods.sample_split.targets import decide, share_time
 from hpcdp.methods.sample_split.variational import pairs_of_one_loss, variational_arrays
+from hpcdp.methods.sample_split.words import describe_sizes
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
@@ -171,6 +173,10 @@ class SampleSplit(Method):
         self, arrays: Arrays, records: Records, entry: Entry, replicates: int, rng: np.random.Generator
     ) -> tuple[str, Floats]:
         return derive.resample(arrays, records, entry, replicates, rng)
+
+    def describe_columns(self, result: Any, sure: str) -> list[str]:
+        sizes = [describe_sizes(result)] if result.study.estimate.has_budget else []
+        return [*super().describe_columns(result, sure), *sizes]
 
 
 METHOD = SampleSplit()

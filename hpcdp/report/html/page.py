@@ -21,11 +21,11 @@ from hpcdp._base.rounding import at_most, percent, share
 from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
 from hpcdp.report import audit as audits
-from hpcdp.report import pure
 from hpcdp.report.html.colours import DARK, LIGHT, drawn_colours, seen_in
-from hpcdp.report.html.contents import Report, describe, judge, sentence_of
+from hpcdp.report.html.contents import Report, describe, judge
 from hpcdp.report.html.pictures import Picture, audit_picture, curve_picture, small_picture
-from hpcdp.report.table import spectrum_table
+from hpcdp.report.notions import NOTIONS
+from hpcdp.report.sentences import audit_sentence, sentence_of
 from hpcdp.report.tables import ASYMPTOTIC, GIVEN, MARKS, Column, Mark, Table, general, lower_column
 from hpcdp.report.words import claim_of
 from hpcdp.results.audit import Audit
@@ -143,7 +143,7 @@ def _of_audit(audit: Audit) -> str:
     """An audit with its boxes."""
     key = _key()
     tables = [_few(audits.box_table(audit), "audit.to_dataframe() holds them")]
-    return _render(audit.result, " ".join(audits.verdict_words(audit)), tables, audit_picture(audit, key))
+    return _render(audit.result, audit_sentence(audit).text, tables, audit_picture(audit, key))
 
 
 @fragment_of.register
@@ -170,20 +170,13 @@ def _of_spectrum(spectrum: Spectrum) -> str:
 
 
 def _of(result: Result, claim: Any, judged: Verdict | None, name: str) -> str:
-    if result.study.at_risk is not None:
-        tables = [pure.risk_table(result)] if result.risk else []
-    elif result.study.counts_levels:
-        tables = [spectrum_table(result, claim)]
-    elif result.pure is not None:
-        tables = pure.pure_tables(result, result.pure)[:1]
-    else:
-        tables = []
-    said = sentence_of(result, judged)
-    where = f"{name}.to_dataframe() holds them"
-    if result.study.counts_levels:
-        where = f"print({name}) shows them, and {name}.to_dataframe() holds every cell"
+    shown = "spectrum" if "spectrum" in result.notions else result.notions[0]
+    tables = NOTIONS[shown](result, claim).tables[:1]
+    said, where = sentence_of(result, judged), f"{name}.to_dataframe() holds them"
+    if shown == "spectrum":
+        where = f"print({name}) shows them, and {name}.to_dataframe() holds every entry"
     few = [_few(one, where, said.epsilon) for one in tables]
-    return _render(result, said.text, few, small_picture(result, claim, _key()))
+    return _render(result, said.text, few, small_picture(result, shown, claim, _key()) if tables else None)
 
 
 def _few(whole: Table, where: str, epsilon: float | None = None) -> Table:

@@ -9,7 +9,7 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -20,11 +20,11 @@ from matplotlib.transforms import ScaledTranslation
 
 from hpcdp._base.rounding import at_least, share
 from hpcdp.notions.implied import outline
-from hpcdp.report._spectra import SHADE, TAPE_CERTIFIED_WORDS, save
+from hpcdp.report._spectra import SHADE, save
 from hpcdp.report.colours import CERTIFIED
 from hpcdp.report.plots import draw_largest, draw_points, is_about_small, levels_of
 from hpcdp.report.plots_methods import draw_audit, draw_limits, draw_sensitivities, draw_sequential
-from hpcdp.report.table import POINTS
+from hpcdp.report.spectrum import POINTS, leading_points
 from hpcdp.results.audit import Audit
 from hpcdp.results.composition import Spectrum
 from hpcdp.results.exact import exact_of
@@ -75,22 +75,27 @@ def _spectrum_words(result: Result, claim: Claim | None, scale: str) -> str:
     ends = [rows[0], rows[-1]] if len(rows) > 1 else rows
     parts = [
         f"at ε = {row['epsilon']:g} δ is certified to be at least {at_least(row['lower'])}, "
-        + (f"and estimated as {share(row['delta'])}" if row["resolved"] else "and its estimate is not resolved")
+        + (
+            f"and estimated as {share(row['delta'])}"
+            if row["resolved"]
+            else "and its estimate is not statistically distinguishable from 0"
+        )
         for row in ends
     ]
     beside = "" if claim is None else f" Dashed: what the claim {claim.text} allows."
-    region = TAPE_CERTIFIED_WORDS if result.is_tape else "The shaded region is certified"
+    region = "The shaded region is certified"
     return f"δ against ε, {scale}: {'; '.join(parts)}. {region}.{beside} The table below has every number."
 
 
-def tradeoff_picture(result: Result, claim: Claim | None, points: list[dict[str, Any]], key: str) -> Picture:
+def tradeoff_pictures(result: Result, claim: Claim | None, key: str) -> list[Picture]:
     """Trade-off points, of the most exposed pairs where there are many."""
+    points = leading_points(result)
     figure, axis = _figure()
     draw_points(axis, result, claim, points[:POINTS])
     axis.set_title("")
     some = "" if len(points) <= POINTS else f" of the most exposed pairs, {POINTS} of {len(points):,}"
     words = f"Type-II error against type-I error: {min(len(points), POINTS)} points{some}, with certified upper limits."
-    return _picture(figure, f"{key}-tradeoff", f"Trade-off points{some}", words)
+    return [_picture(figure, f"{key}-tradeoff", f"Trade-off points{some}", words)]
 
 
 def audit_picture(audit: Audit, key: str) -> Picture:
@@ -122,33 +127,39 @@ def sequential_picture(audit: SequentialAudit, key: str) -> Picture:
     return _picture(figure, f"{key}-batches", f"Evidence against {audit.claim}", words)
 
 
-def pure_picture(result: Result, key: str) -> Picture:
+def pure_pictures(result: Result, _: Claim | None, key: str) -> list[Picture]:
     """Certified limits of pure ε."""
     with _fonts():
         figure = draw_limits(result)
     figure.set_size_inches(*_SIZE)
     figure.axes[0].set_title("")
     words = "Certified limits and published figures of pure ε, pair by pair. The table below has every number."
-    return _picture(figure, f"{key}-pure", "Pure ε", words)
+    return [_picture(figure, f"{key}-pure", "Pure ε", words)]
 
 
-def risk_picture(result: Result, key: str) -> Picture:
+def risk_pictures(result: Result, _: Claim | None, key: str) -> list[Picture]:
     """Sampled sensitivities."""
     with _fonts():
         figure = draw_sensitivities(result, upright=True)
     words = (
         "A histogram of sampled sensitivities and their empirical distribution, with the sensitivity of every cover."
     )
-    return _picture(figure, f"{key}-risk", "Sampled sensitivities", words)
+    return [_picture(figure, f"{key}-risk", "Sampled sensitivities", words)]
 
 
-def small_picture(result: Result, claim: Claim | None, key: str) -> Picture | None:
-    """The one picture of a notebook; None where nothing can be drawn."""
-    if result.study.at_risk is not None:
-        return risk_picture(result, key) if result.risk else None
-    if result.study.counts_levels:
-        return spectrum_pictures(result, claim, key)[int(is_about_small(result))]
-    return pure_picture(result, key) if result.pure is not None else None
+DRAWN: Mapping[str, Callable[[Result, Claim | None, str], list[Picture]]] = {
+    "spectrum": spectrum_pictures,
+    "tradeoff": tradeoff_pictures,
+    "pure": pure_pictures,
+    "interval": pure_pictures,
+    "covers": risk_pictures,
+}
+"""The pictures of a notion, of a result beside a claim."""
+
+
+def small_picture(result: Result, name: str, claim: Claim | None, key: str) -> Picture:
+    """The one picture of a notion in a notebook: of a spectrum with the axis that shows it."""
+    return DRAWN[name](result, claim, key)[int(name == "spectrum" and is_about_small(result))]
 
 
 def curve_picture(spectrum: Spectrum, key: str) -> Picture:

@@ -138,7 +138,7 @@ def _run(body: Mapping[str, Any], show_rows: bool) -> Run:
 def _commands(result: Result, show_rows: bool) -> list[str]:
     """Those that compute the same again, or go on with sequential audits."""
     name, audits = result.name, result.sequential_audits
-    compute = "risk" if result.study.at_risk is not None else "run"
+    compute = "risk" if "covers" in result.notions else "run"
     found = [] if stand_alone(audits, result) else [f"hpcdp {compute} {name}.toml --store {name}.zarr"]
     for audit in audits:
         claim = audit.claim if show_rows else short_claim(audit.claim)

@@ -15,9 +15,10 @@ from hpcdp._base.rounding import at_least, at_most, failure, gap, percent, share
 from hpcdp.engine.accuracy import Statement
 from hpcdp.notions.accuracy import share_radius, worst_share_error
 from hpcdp.report import audit as audit_report
-from hpcdp.report import comparison, table, verdict
+from hpcdp.report import comparison, verdict
 from hpcdp.report.audit import sequential_report
-from hpcdp.report.levels import accuracy_view, levels_view
+from hpcdp.report.notions import show_as
+from hpcdp.report.notions import text as text_of
 from hpcdp.results.audit import audit
 from hpcdp.results.bootstrap import Error
 from hpcdp.results.comparison import compare
@@ -84,7 +85,7 @@ def result_fixture():
 
 
 def test_show(result) -> None:
-    text = table.table(result)
+    text = text_of(result)
     shown = columns(text)
     assert all_below(shown["certified ≥"], result["spectrum_lower"])
     assert all_above(shown["approx ≤"], result["spectrum_upper"])
@@ -101,12 +102,14 @@ def test_show(result) -> None:
     assert all_above(radius, share_radius([EPSILONS[0], EPSILONS[16], EPSILONS[32]], 2000, 1e-7 / (2 * COUNT)))
 
 
-def test_show_accuracy(result) -> None:
+def test_show_accuracy(result, monkeypatch) -> None:
     rng = np.random.default_rng(3)
     stated = [Statement(e, *10.0 ** rng.uniform(-4.0, -1.0, 2)) for e in EPSILONS]
     result.__dict__["accuracy"] = lambda: stated
+    errors = [Error(e, 0.1, 0, "forward", 0.1, 0.1, "classes") for e in EPSILONS]
+    monkeypatch.setattr("hpcdp.report.levels.bootstrap", lambda _: errors)
     try:
-        text = accuracy_view(result, [Error(e, 0.1, 0, "forward", 0.1, 0.1, "classes") for e in EPSILONS]).text()
+        text = show_as(result, "table", {"accuracy": True})
     finally:
         del result.__dict__["accuracy"]
     shown = columns(text)
@@ -117,7 +120,7 @@ def test_show_accuracy(result) -> None:
 
 def test_levels(result) -> None:
     found = [result.epsilon_at(delta) for delta in np.geomspace(1e-3, 0.3, 20)]
-    text = levels_view(result, found).text()
+    text = show_as(result, "table", {"delta": [level.delta for level in found]})
     assert all_below(columns(text)["certified ≥"], np.array([level.lower for level in found]))
     assert all_above(columns(text)["approx ≤"], np.array([level.upper or 0.0 for level in found]))
     assert "100 %" not in text
@@ -128,7 +131,7 @@ def test_verify(result) -> None:
     text = verdict.report([judged])
     assert all_below(columns(text)["certified ≥"], result["spectrum_lower"])
     excess = (result["lower"] - judged.claimed).argmax()
-    least = re.search(r"δ is at\s+least (\S+),", text)
+    least = re.search(r"δ\s+is\s+at\s+least\s+(\S+),", text)
     assert least is not None
     assert float(least[1]) <= result["lower"].flat[excess]
     assert "100 %" not in text

@@ -16,7 +16,7 @@ from hpcdp.losses.counts import PlainCounter
 from hpcdp.losses.protocol import Side
 from hpcdp.notions.dependence import ALARM, COLUMNS, _above, count_in_order, dependence, looked_thresholds, merge_orders
 from hpcdp.report.audit import report as audit_text
-from hpcdp.report.table import table
+from hpcdp.report.notions import text as table_of
 from hpcdp.report.verdict import report, to_json
 
 THRESHOLDS = np.array([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0])
@@ -180,7 +180,7 @@ def test_dependence_withholds_every_certified_bound():
         assert found.verdict == audited.verdict == "not separable"
         assert not any(box.violated for box in audited.boxes)
         assert audited.bounds.mu == (0.0, 0.0)
-        for text in (report([found]), audit_text(audited), table(result)):
+        for text in (report([found]), audit_text(audited), table_of(result)):
             assert "draws depend on each other (p ≤ " in text
         (words,) = json.loads(to_json([found]))["warnings"]
         assert words.startswith("draws depend on each other")

@@ -162,11 +162,10 @@ def test_what_gives_results_tells_how_they_print(name: str) -> None:
 
 OF_ONE_METHOD = {
     "hpcdp.results.renyi": {"hpcdp.methods.sample_split.variational"},  # whose arrays it reads
-    "hpcdp.report.pure": {
+    "hpcdp.report.interval": {
         "hpcdp.methods.histogram.interval",
         "hpcdp.methods.histogram.sizes",
     },  # the page of that method
-    "hpcdp.report.words": {"hpcdp.importance.plan", "hpcdp.importance.result"},  # its footnotes
 }
 """Modules outside of methods that know a particular one, and what of it they import."""
 

@@ -30,7 +30,7 @@ from hpcdp.notions.epsilon_at import (
 )
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.pure import pure_lower
-from hpcdp.report.levels import levels_view
+from hpcdp.report.notions import show_as
 from hpcdp.results.epsilon_at import NO_ESTIMATE, level_at
 
 FAILURE = 0.05
@@ -254,10 +254,11 @@ def exact_counts(result, epsilons, n=10**9):
 
 def test_between_two_epsilons_the_estimate_is_a_bracket(result):
     """Mathematics: μ = 1, ends 1 and 1.5, δ = 0.06: 1.4671 by the sets of both ends, 1.4683 exactly, 1.4813 by the chord."""
-    level = exact_counts(result, [1.0, 1.5]).epsilon_at(0.06)
+    ends = exact_counts(result, [1.0, 1.5])
+    level = ends.epsilon_at(0.06)
     assert (level.estimate_low, level.estimate) == (pytest.approx(1.4671, abs=5e-5), pytest.approx(1.4813, abs=5e-5))
-    assert "[1.4670, 1.4814]" in levels_view(result, [level]).text()
-    text = " ".join(levels_view(result, [level]).text().split())
+    assert "[1.4670, 1.4814]" in show_as(ends, "table", {"delta": [level.delta]})
+    text = " ".join(show_as(ends, "table", {"delta": [level.delta]}).split())
     assert "Interpolation adds at most the width; what the learned set misses may lower both." in text
     grid, fine = np.linspace(0.0, 4.0, 9), np.linspace(0.05, 3.9, 40)
     whole = exact_counts(result, grid)
@@ -285,13 +286,13 @@ def test_delta_0_alone_has_a_test_of_its_own(result):
 
 def test_what_is_printed(result):
     found = [result.epsilon_at(delta) for delta in (0.0, 1e-6, 0.1)]
-    text = levels_view(result, found).text()
+    text = show_as(result, "table", {"delta": [level.delta for level in found]})
     assert "for every δ at once" in text
     assert "(not resolved)" in text
     assert "δ = 0 has a certified limit only" in text
-    head = json.loads(levels_view(result, found).render("json"))
+    head = json.loads(show_as(result, "json", {"delta": [level.delta for level in found]}))
     assert [level["delta"] for level in head["levels"]] == [0.0, 1e-6, 0.1]
-    rows = list(csv.DictReader(io.StringIO(levels_view(result, found).render("csv"))))
+    rows = list(csv.DictReader(io.StringIO(show_as(result, "csv", {"delta": [level.delta for level in found]}))))
     assert [float(row["lower"]) for row in rows] == [level["lower"] for level in head["levels"]]
     assert rows[0]["estimate"] == ""
 
@@ -301,7 +302,7 @@ def test_nothing_is_known_yet():
     level = nothing.epsilon_at(0.1)
     assert (level.estimate, level.found, level.lower, level.upper, level.pair) == (None, NO_ESTIMATE, 0.0, None, None)
     assert nothing.resolution.warnings == ()
-    assert "INCOMPLETE" in levels_view(nothing, [level]).text()
+    assert "INCOMPLETE" in show_as(nothing, "table", {"delta": [level.delta]})
 
 
 def test_the_command(tmp_path, client):

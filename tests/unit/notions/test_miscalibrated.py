@@ -18,8 +18,8 @@ from scipy.stats import binom
 from hpcdp.notions.resolution import largest_upper
 from hpcdp.notions.spectrum import lower_bounds, make_cells, maximum
 from hpcdp.report.comparison import table as comparison_table
-from hpcdp.report.levels import levels_view
-from hpcdp.report.table import table
+from hpcdp.report.notions import show_as
+from hpcdp.report.notions import text as table_of
 from hpcdp.results.comparison import compare
 
 LEVELS = np.array([0.0, 1.0, 4.0])
@@ -66,8 +66,8 @@ def test_certified_and_resolved_are_families_apart_and_limits_speak_of_all_sets(
     assert 0.30 < rows[0]["lower"] < A - B  # of the set learned for ε = 1
     assert rows[1]["delta"] == pytest.approx(A - math.e * B, abs=1e-4)
     assert A - B < rows[0]["limit"] < A - B + 0.02
-    text = " ".join(table(shifted).split())
-    assert "no set that was learned for any ε of the study holds more than this" in text
+    text = " ".join(table_of(shifted).split())
+    assert "no set that was learned for any ε of the study holds more than what follows <" in text
     assert "at ε = 0 a better L̂, for another set certifies more than δ̂" in text
 
 
@@ -113,7 +113,7 @@ def test_no_epsilon_is_below_the_certified_one(shifted, delta):
         assert level.lower > 0.0
         assert all(v >= level.lower for v in (level.estimate, level.upper) if v is not None)
         assert level.found != "below the grid" or level.reach >= level.lower
-        assert "are at least what is certified" in levels_view(result, [level]).text()
+        assert "are at least what is certified" in show_as(result, "table", {"delta": [level.delta]})
 
 
 @pytest.mark.parametrize("first", [0.0, 0.2])

@@ -19,7 +19,7 @@ from hpcdp.cli.arguments import make_parser
 from hpcdp.errors import StudyError
 from hpcdp.notions.implied import implied_lower
 from hpcdp.notions.renyi import class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
-from hpcdp.report.levels import renyi_view
+from hpcdp.report.notions import show_as
 from hpcdp.results.renyi import renyi_levels
 
 ORDERS = (1.0, 1.01, 1.37, 2.0, 4.4, 17.0, 90.0)
@@ -181,11 +181,13 @@ def found_fixture():
 
 def test_table_and_csv(found):
     levels, rho = found.renyi([1.0, 8.0]), found.zcdp()
-    text = renyi_view(found, levels, rho).text()
+    text = show_as(found, "table", {"renyi": [level.order for level in levels], "zcdp": True})
     assert "1 (KL)" in text
     assert f"{math.floor(levels[1].lower * 1e5) / 1e5:.5f}" in text
-    assert "ρ certified ≥" in text
-    rows = list(csv.DictReader(io.StringIO(renyi_view(found, levels, rho).render("csv"))))
+    assert "ρ of zero-concentrated DP" in text
+    rows = list(
+        csv.DictReader(io.StringIO(show_as(found, "csv", {"renyi": [level.order for level in levels], "zcdp": True})))
+    )
     assert [row["order"] for row in rows] == ["1.0", "8.0", "zcdp"]
     assert float(rows[2]["lower"]) == rho.lower
 
@@ -197,9 +199,9 @@ def test_an_infinite_plugin_is_not_resolved_and_not_printed(found):
     level = spoilt.renyi([2.0])[0]
     assert level.estimate is None
     assert level.lower == found.renyi([2.0])[0].lower
-    assert "not resolved" in renyi_view(spoilt, [level], None).text()
-    assert "inf" not in renyi_view(spoilt, [level], None).text().replace("infinite", "")
-    json.loads(renyi_view(spoilt, [level], None).render("json"))
+    assert "not finite" in show_as(spoilt, "table", {"renyi": [level.order]})
+    assert "inf" not in show_as(spoilt, "table", {"renyi": [level.order]}).replace("infinite", "")
+    json.loads(show_as(spoilt, "json", {"renyi": [level.order]}))
 
 
 def test_without_classes_there_is_a_bound_and_no_estimate(found):
@@ -215,7 +217,7 @@ def test_a_store_of_nothing_certifies_nothing(found):
     assert empty.zcdp().lower == 0.0
     assert empty.renyi([2.0])[0].lower == 0.0
     assert empty.renyi([2.0])[0].estimate is None
-    assert "-" in renyi_view(empty, empty.renyi([2.0]), empty.zcdp()).text()
+    assert "-" in show_as(empty, "table", {"renyi": [2.0], "zcdp": True})
 
 
 def test_refusals(found, tmp_path, capsys):
@@ -230,4 +232,6 @@ def test_refusals(found, tmp_path, capsys):
         assert ended.value.code == 2
         assert "above 1, or 1 for KL; infinite: --pure" in capsys.readouterr().err
     for other in (["--delta", "0.1"], ["--accuracy"], ["--rows"]):
-        assert "--zcdp: accepted without" in call("show", tmp_path / "s.zarr", "--zcdp", *other, code=2).stderr
+        assert (
+            "accepted: one of them; given: both" in call("show", tmp_path / "s.zarr", "--zcdp", *other, code=2).stderr
+        )

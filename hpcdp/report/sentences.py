@@ -1,0 +1,238 @@
+"""Verdicts in words: what a result says of a claim, or at all, and what it does not say. Each is said once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpcdp._base.rounding import at_least, at_most, percent, share
+from hpcdp.analytic._curve import DIRECTIONS
+from hpcdp.report.interval import NO_ATOMS, assumed
+from hpcdp.report.words import NO_PRIVACY
+from hpcdp.results.audit import Audit
+from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
+from hpcdp.results.result import Result
+from hpcdp.results.sequential import SequentialAudit
+from hpcdp.results.verdict import PURE, Separation, Verdict, round_up
+
+NONE = "none"
+"""The kind of a sentence on a result without a claim."""
+
+_HOLDS = "this does not say that the claim holds: no number of samples shows that a mechanism is private"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """kind: "violation", "not separable", "consistent" or "none". details: more of it, paragraphs. epsilon: the one that
+    it names, if any, of the spectrum's.
+    """
+
+    kind: str
+    text: str
+    details: Sequence[str] = ()
+    epsilon: float | None = None
+
+    @property
+    def paragraphs(self) -> list[str]:
+        """All of it."""
+        return [self.text, *self.details]
+
+
+def sentence_of(result: Result, verdict: Verdict | None) -> Sentence:
+    """What a result says of its claim, or at all, and what it does not say."""
+    if verdict is None:
+        return _unclaimed(result)
+    claim, sure = verdict.claim.text, percent(result.confidence)
+    found = _pure(verdict) if verdict.family == PURE else _delta(verdict)
+    if result.depends is not None:
+        found = "draws depend on each other", [f"{result.depends}."], None
+    shown, details, epsilon = found
+    if verdict.verdict == VIOLATION:
+        beyond = "the loss" if verdict.family == PURE else "δ"
+        words = (
+            f"The claim {claim} is violated, certified at confidence {sure} (finite-sample): {shown}; this does not say "
+            "how large "
+            f"{beyond} really is, which may be more, nor that anything else about the mechanism is as claimed."
+        )
+    elif verdict.verdict == CONSISTENT:
+        words = f"No violation of the claim {claim} was found at confidence {sure}; {_HOLDS}."
+    else:
+        words = (
+            f"The claim {claim} is not separable from what was measured: {shown}, and nothing above the claim is certified at "
+            f"confidence {sure}; this says neither that the claim holds nor that it fails."
+        )
+    return Sentence(verdict.verdict, words, details, epsilon)
+
+
+def _delta(verdict: Verdict) -> tuple[str, list[str], float | None]:
+    """Of a claim by the bounds on δ: what shows the verdict most, more of it, and at which ε it is."""
+    result, known, order = verdict.result, verdict.known, _order(verdict)
+    if not known.any():
+        return "no counts are complete yet", [], None
+    if verdict.verdict == VIOLATION:
+        excess = np.where(known, result["lower"] - verdict.claimed, -np.inf)
+        if not (excess > 0.0).any():
+            assert verdict.order is not None
+            lower = at_least(verdict.order.lower, ".5f")
+            shown = f"the divergence is at least {lower}, and the claim allows {verdict.order.claimed:g}"
+            return shown, ["No certified δ is above what the claim implies.", *order], None
+        place = np.unravel_index(int(excess.argmax()), excess.shape)
+        epsilon, many = float(result["epsilon"][place[2]]), int((excess > 0.0).any(axis=(0, 1)).sum())
+        bound, allowed = float(result["lower"][place]), float(verdict.claimed[place])
+        return (
+            f"at ε = {epsilon:g} δ is at least {at_least(bound)}, and the claim allows {share(allowed)}",
+            [
+                f"It is violated at {many} of {excess.shape[2]} ε, most clearly there, by {result.describe_pair(int(place[0]))}, "
+                f"{DIRECTIONS[place[1]]}; all bounds hold together.",
+                *order,
+            ],
+            epsilon,
+        )
+    if verdict.verdict == CONSISTENT:
+        return "", order, None
+    found = verdict.separation
+    if found is None:
+        return "D̂ of the order that it limits lies above it", ["No δ̂ is above what the claim implies.", *order], None
+    errors = f"{found.gap / found.standard_error:.1f} standard errors"
+    gap = f"such a gap as at ε = {found.epsilon:g}, where an estimate lies {errors} above it"
+    chance = f"chance gives {gap}, with probability at most {at_most(found.chance, '.1g')} (asymptotic)"
+    shown = f"chance alone gives {gap}" if found.is_chance else chance
+    return shown, [_separation(verdict, found), *order], found.epsilon
+
+
+def _separation(verdict: Verdict, found: Separation) -> str:
+    """Where the largest gap is, and what would separate it from the claim."""
+    result = verdict.result
+    over = int((result["delta"][verdict.known] > verdict.claimed[verdict.known]).sum())
+    head = (
+        f"δ̂ is above the claim at {over:,} of {int(verdict.known.sum()):,} entries. The largest gap is at ε = {found.epsilon:g}, "
+        f"{result.describe_pair(found.pair)}, {found.direction}: {found.gap:.2g}, with a standard error of "
+        f"{found.standard_error:.2g}."
+    )
+    column = int(np.flatnonzero(result["epsilon"] == found.epsilon)[0])
+    if not result.has_bound((found.pair, DIRECTIONS.index(found.direction), column)):
+        is_other = result.has_bound(np.s_[found.pair, :, column])
+        what = (
+            "direction has no bound (target.direction)" if is_other else "ε has no bound of its own (estimate.certify)"
+        )
+        return f"{head} That {what}: another study, with fresh draws, could certify it."
+    if found.test is None:
+        return f"{head} No number of {result.method.tests_words} that can be drawn would separate it from the claim."
+    leftover = round_up(found.leftover) if found.leftover else found.leftover
+    return f"{head} {result.method.describe_needed(found.test, found.now, leftover)}"
+
+
+def _order(verdict: Verdict) -> list[str]:
+    """What is certified of the divergence that the claim limits."""
+    found, limit = verdict.order, verdict.claim.limit
+    if found is None or limit is None:
+        return []
+    name = "ρ" if limit.order is None else "KL" if limit.order == 1.0 else f"D of order {limit.order:g}"
+    who = "" if found.pair is None else f" by {verdict.result.describe_pair(found.pair)}, {found.direction}"
+    words = (
+        f"{name} is at least {at_least(found.lower, '.5f')}{who}; the claim allows {found.claimed:g}"
+        f"{' (violated)' if found.violated else ''}; certified with confidence {percent(verdict.result.confidence)}, "
+        "together with "
+        "the bounds on δ."
+    )
+    return [words if found.estimate is None else f"{words} D̂ is {found.estimate:.5f} (asymptotic)."]
+
+
+def _pure(verdict: Verdict) -> tuple[str, list[str], float | None]:
+    """The same by what is certified of pure ε."""
+    found, result = verdict.pure, verdict.result
+    if found is None:
+        return "no pair is tested yet", [], None
+    lower, is_binned = at_least(found.lower, ".5f"), "interval" in result.notions
+    who = "midpoints of the domain" if found.pair < 0 else f"{result.describe_pair(found.pair)}, {found.direction}"
+    judge = "the limits of all bins" if is_binned else "the test of [pure]"
+    details = [
+        f"Pure ε is at least {lower} by {who}; the claim allows {found.claimed:g}. It is judged by {judge} alone."
+    ]
+    upper = (result.pure or {}).get("upper")
+    if upper is not None and upper <= found.claimed:
+        where = "this domain" if found.pair < 0 else "these pairs"
+        details.append(
+            f"Of {where} the claim holds if {assumed(result)}, and {NO_ATOMS}: pure ε is then at most "
+            f"{at_most(upper, '.5f')}, with "
+            "the same confidence."
+        )
+    elif verdict.verdict == CONSISTENT:
+        details.append("No estimate from a tested set is above the claim.")
+    elif not found.violated:
+        shown = f"{found.estimate:.5f}" if math.isfinite(found.estimate) else "infinite"
+        whose = "that set" if found.estimate_pair == found.pair else f"the set of pair {found.estimate_pair}"
+        details.append(f"The estimate from {whose} is above the claim ({shown}), but not certified.")
+    if verdict.known.size:
+        details.append("The bounds on δ are a family of their own, by which this claim is not judged.")
+    shown = f"pure ε is at least {lower}, and {found.claimed:g} is claimed"
+    return shown if found.violated else "an estimate lies above it", details, None
+
+
+def _unclaimed(result: Result) -> Sentence:
+    """What is certified where nothing is claimed."""
+    sure, shown, epsilon = percent(result.confidence), "", None
+    rest = "it says nothing of how large it is at most, so nothing of privacy"
+    if result.risk:
+        entry, rest = result.risk[-1], "this says nothing of the other pairs"
+        shown = f"at least {entry['cover']:g} of such pairs have a sensitivity of at most {at_most(entry['sensitivity'], '.6g')}"
+    elif "spectrum" in result.notions:
+        if rows := result.spectrum():
+            best = max(rows, key=lambda row: (row["lower"], -row["epsilon"]))
+            epsilon = best["epsilon"]
+            shown = f"δ at ε = {epsilon:g} is at least {at_least(best['lower'])}"
+    elif result.pure is not None:
+        shown = f"pure ε is at least {at_least(result.pure['certified'], '.5f')}"
+    if not shown:
+        return Sentence(NONE, "No claim is judged, and counts are missing, so that nothing is known yet.")
+    return Sentence(NONE, f"No claim is judged: with confidence {sure} (finite-sample) {shown}; {rest}.", (), epsilon)
+
+
+def audit_sentence(audit: Audit) -> Sentence:
+    """What an audit of one test a pair says of its claim, with the box that shows it most."""
+    box, result = audit.worst, audit.result
+    test = int(result["rejected_test"][box.pair].min())
+    if audit.verdict == VIOLATION:
+        limits = (box.alpha_upper, box.beta_upper)
+        first, second = limits if box.orientation == "forward" else limits[::-1]
+        words = (
+            f"Violated by {result.describe_pair(box.pair)}, {box.orientation}: the test that decides for D′ where L̂ puts q/p "
+            f"above {box.eta:.4g} has errors of at most {at_most(first)} and {at_most(second)}; the claim allows no second error "
+            f"below {at_least(box.claimed)}. Certified with confidence {percent(result.confidence)}."
+        )
+    elif result.depends is not None:
+        words = f"{NOT_SEPARABLE}: {result.depends}"
+    elif audit.verdict == NOT_SEPARABLE:
+        words = (
+            "No box lies below the claimed curve, but an estimated point does. Chance gives such a point easily; if it is real, "
+            f"more test samples would show it (now {test:,} per database)."
+        )
+    else:
+        words = (
+            f"No point (α̃, β̃) of a box lies below the claimed curve with {test:,} test samples per database. {NO_PRIVACY}: "
+            "another pair, another classifier or more samples may find what this audit did not."
+        )
+    return Sentence(audit.verdict, words)
+
+
+def sequential_sentence(audit: SequentialAudit) -> Sentence:
+    """What a sequential audit says of its claim, and what it does not say."""
+    last, sure = audit.looks[-1], percent(audit.confidence)
+    evidence, needed = at_least(last.evidence, ".4g"), f"{audit.needed:g}"
+    drawn = f"{last.samples:,} samples per database, training included"
+    if last.refuted:
+        words = (
+            f"The claim {audit.claim} is violated, certified at confidence {sure} (finite-sample, however often one looked): "
+            f"after {drawn}, the evidence against it is at least {evidence}, and {needed} refutes it; this does not say by how "
+            "much it is violated, nor that anything else about the mechanism is as claimed."
+        )
+    else:
+        so_far = "was" if audit.ended else "has so far been"
+        words = (
+            f"The claim {audit.claim} {so_far} not refuted at confidence {sure} by {drawn}: the evidence against it is "
+            f"{evidence}, and {needed} would refute it; {_HOLDS}."
+        )
+    return Sentence(audit.verdict, words)

@@ -1,0 +1,194 @@
+"""The spectrum of a result with its bounds, trade-off points, and entries as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hpcdp._base.rounding import at_least, at_most, percent, share
+from hpcdp.engine.accuracy import state_lines
+from hpcdp.report.exposed import exposed_lines, find_exposure
+from hpcdp.report.tables import (
+    ASYMPTOTIC,
+    CHOSEN,
+    FINITE,
+    GIVEN,
+    HEURISTIC,
+    LEFTOVER,
+    LIMITED,
+    Column,
+    Entry,
+    Reading,
+    Table,
+    general,
+    lower_column,
+    to_csv,
+    told,
+    wrapped,
+)
+from hpcdp.report.words import claim_of, estimate, limit_words, origin_names, origin_of, over_words
+from hpcdp.results.result import Result
+
+POINTS = 200
+"""Trade-off points that a table lists at most."""
+
+_NAMED = 4  # rows whose bound is of another pair or direction
+
+
+def read_spectrum(result: Result, claim: Any = None) -> Reading:
+    """The largest δ at each ε with its bounds, beside a claim; in a text the most exposed pairs too. claim: None: the study's."""
+    claim = claim_of(result) if claim is None else claim
+    entries: list[dict[str, Any]] = result.spectrum()
+    for entry in entries:
+        entry["implied"] = "" if entry.get("certified", True) else "†"
+        if result.method.further_bounds:
+            entry["standard_error"] = _error(result, entry)
+        if claim is not None:
+            entry["claimed"] = float(claim.implied(entry["epsilon"]))
+            entry["violated"] = entry["lower"] > entry["claimed"]
+    many = len(result.pairs) > 1
+    over = f"{len(result.pairs):,} pairs, both directions" if many else "both directions of one pair"
+    table = Table(f"Spectrum: the largest δ(ε) over {over}", _columns(result, entries), entries)
+    others = wrapped(_others_bounds(entries, many))
+    return Reading(
+        f"{result.name}: δ(ε), {over_words(result)}",
+        [table],
+        _notes(result, claim),
+        result.to_dict,
+        lambda: csv_text(result),
+        [*others, *([""] if others else []), *exposed_lines(result)],
+    )
+
+
+def _columns(result: Result, entries: Sequence[Entry]) -> list[Column]:
+    marks = {"finite-sample": FINITE, "asymptotic": ASYMPTOTIC, "heuristic": HEURISTIC}
+    kind, approximate = marks[result.method.limit_kind], marks[result.method.upper_kind]
+    by_pair = [
+        Column("pair", "pair of δ̂", CHOSEN, str, _is_resolved, name="pair"),
+        Column("lower_pair", "pair of the bound", CHOSEN, only="page"),
+    ]
+    pair, lower_pair = ([column] if len(result.pairs) > 1 else [] for column in by_pair)
+    is_told = [Column("resolved", "told from 0", kind, lambda value: "yes" if value else "not resolved", only="page")]
+    return [
+        Column("epsilon", "ε", GIVEN, general),
+        Column("delta", "δ̂", ASYMPTOTIC, share, _is_resolved, lambda e: estimate(e["delta"], e["limit"])),
+        Column("standard_error", "± error", ASYMPTOTIC, share, _is_resolved, is_optional=True),
+        *([] if all(entry["resolved"] for entry in entries) else is_told),
+        Column("limit", "learned sets ≤", LIMITED if kind is FINITE else kind, at_most, only="page", is_optional=True),
+        further_column(said=_marked("lower_up_to_leftover")),
+        lower_column(said=_marked("lower")),
+        Column(
+            "certified", "bound", GIVEN, lambda own: "its own" if own else "implied †", only="page", is_optional=True
+        ),
+        Column("upper", "approx ≤", approximate, at_most, _is_resolved),
+        Column("claimed", "claimed", GIVEN, share, said=_claimed, is_optional=True),
+        Column("violated", "claim violated", FINITE, told("violated"), only="page", is_optional=True),
+        *pair,
+        Column("direction", "direction of δ̂", CHOSEN, str, _is_resolved, name="direction"),
+        *lower_pair,
+        Column("lower_direction", "direction of the bound", CHOSEN, only="page"),
+    ]
+
+
+def further_column(form: Any = at_least, **more: Any) -> Column:
+    """The bound up to the leftover, of results that have one."""
+    return Column("lower_up_to_leftover", "up to the leftover ≥", LEFTOVER, form, is_optional=True, **more)
+
+
+def _is_resolved(entry: Entry) -> bool:
+    return bool(entry["resolved"])
+
+
+def _claimed(entry: Entry) -> str:
+    return share(entry["claimed"]) + " violated" * entry["violated"]
+
+
+def _marked(key: str) -> Callable[[Entry], str]:
+    """A bound in a text, marked where other ε imply it."""
+    return lambda entry: at_least(entry[key]) + str(entry["implied"])
+
+
+def _error(result: Result, entry: Entry) -> float:
+    """The standard error of the largest δ̂ at an ε."""
+    column = int(np.flatnonzero(result["epsilon"] == entry["epsilon"])[0])
+    return float(result["standard_error"][entry["pair"], result["spectrum_direction"][column], column])
+
+
+def _others_bounds(rows: Sequence[Entry], many: bool) -> list[str]:
+    """Whose the certified bound is, where a row names another pair or direction, those of δ̂."""
+    others = [
+        f"at ε = {row['epsilon']:g} " + (f"pair {row['lower_pair']}, " if many else "") + row["lower_direction"]
+        for row in rows
+        if row["lower"] > 0.0
+        and row["resolved"]
+        and (row["lower_pair"], row["lower_direction"]) != (row["pair"], row["direction"])
+    ]
+    if not others:
+        return []
+    named = others[:_NAMED] + ([f"{len(others) - _NAMED} more in --format json"] if len(others) > _NAMED else [])
+    what = "pair and direction are" if many else "direction is"
+    return [f"{what} of δ̂; the certified bound is of another: {'; '.join(named)}."]
+
+
+def _notes(result: Result, claim: Any) -> list[str]:
+    """What each column of the spectrum rests on."""
+    sure, certify = percent(result.confidence), result.study.estimate.certify
+    found = result.method.describe_columns(result, sure)
+    if certify is not None:
+        anchors = ", ".join(f"{epsilon:g}" for epsilon in certify)
+        found.append(
+            f"† no bound of its own: what the bounds at ε = {anchors} (estimate.certify), which share the failure "
+            "probability, say "
+            "there: each limits P(S) and Q(S) of a set S, and so δ at every ε; as sure as they are."
+        )
+    found += limit_words([result])
+    if stated := result.accuracy():
+        found += [f"{name}: {words}" for name, words in state_lines(stated, sure, result.method.pools)]
+    return [*found, *([] if claim is None else [f"claimed: {claim.text}"])]
+
+
+def read_tradeoff(result: Result, _: Any = None) -> Reading:
+    """Trade-off points with the limits of both errors, on pages those of the most exposed pairs first."""
+    columns = [
+        Column("pair", "pair"),
+        Column("eta", "η", GIVEN, general),
+        Column("alpha", "α̃", ASYMPTOTIC, share),
+        Column("beta", "β̃", ASYMPTOTIC, share),
+        Column("radius", "radius", FINITE, at_most),
+        Column("alpha_upper", "α ≤", FINITE, at_most),
+        Column("beta_upper", "β ≤", FINITE, at_most),
+    ]
+    caption = "Trade-off points: errors of the test that rejects when q/p > η"
+    points = leading_points(result)
+    sure = percent(result.confidence)
+    return Reading(
+        f"{result.name}: trade-off points (reject when q/p > η){'' if points else ': no pair has all its counts yet'}",
+        [Table(caption, columns, points, POINTS, "hpcdp show --format json has every point", listed=POINTS)],
+        [f"radius: all points together at {sure}. α ≤ and β ≤: the same, a family of their own. Finite-sample."],
+        result.to_dict,
+        lambda: csv_text(result),
+    )
+
+
+def leading_points(result: Result) -> list[dict[str, Any]]:
+    """Trade-off points, those of the most exposed pairs first."""
+    found = find_exposure(result) if result["delta"].size else None
+    ranks = {int(pair): rank for rank, pair in enumerate(found.order)} if found is not None else {}
+    return sorted(result.tradeoff(), key=lambda point: ranks.get(point["pair"], len(ranks)))
+
+
+def csv_text(result: Result) -> str:
+    """All entries as CSV, one a line; where its pair comes from at the end, rows apart by spaces."""
+    cells, method = result.cells(), result.method
+    told = method.told(result.arrays, (0, 0, 0)) if result["delta"].size else {}
+    counts = [*method.flat(told | {name: cells[0][name] for name in told} if cells else told)]
+    counts = counts or [f"{name}_{side}" for name in method.counts for side in (0, 1)]
+    fields = ["pair", "direction", "epsilon", "delta", "lower", "upper", "standard_error", *counts, "resolved"]
+    fields += [] if result.study.estimate.certify is None else ["certified"]
+    rows = (
+        cell | method.flat({name: cell[name] for name in told}) | origin_of(result.pairs[cell["pair"]])
+        for cell in cells
+    )
+    return to_csv([*fields, *origin_names(result)], rows)
