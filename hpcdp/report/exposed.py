@@ -104,7 +104,9 @@ def exposed_lines(result: Result) -> list[str]:
         return []
     at = f"at ε = {result['epsilon'][found.column]:g}"
     lines = [
-        f"most exposed: {result.describe_pair(found.pair)}, leads at {found.leads} of {found.of} ε where δ̂ is resolved; "
+        f"most exposed: {result.describe_pair(found.pair)}, leads at {found.leads} of {found.of} ε where δ̂ is "
+        "statistically distinguishable "
+        f"from 0; "
         f"{at} δ̂ = {shorter(found.delta[found.pair])}"
     ]
     if found.close.size:
@@ -116,7 +118,7 @@ def exposed_lines(result: Result) -> list[str]:
         second = int(found.order[1])
         lines.append(f"next {at}: {result.describe_pair(second)}, δ̂ = {shorter(found.delta[second])}")
     else:
-        lines.append(f"no other pair is resolved {at}")
+        lines.append(f"no other pair has a δ̂ that is statistically distinguishable from 0 {at}")
     return lines
 
 

@@ -83,7 +83,7 @@ def _tables(found: dict[str, Any]) -> list[Table]:
             ),
         ]
         caption = (
-            f"Loss ln p/q of pair {found['pair']} at outputs named beforehand, each interval by itself (asymptotic)"
+            f"Loss of pair {found['pair']} at outputs named beforehand: ln p/q, each interval by itself (asymptotic)"
         )
         tables.append(Table(caption, columns, published["intervals"]))
     return tables

@@ -70,7 +70,7 @@ def _columns(result: Result, entries: Sequence[Entry]) -> list[Column]:
         Column("lower_pair", "pair of the bound", CHOSEN, only="page"),
     ]
     pair, lower_pair = ([column] if len(result.pairs) > 1 else [] for column in by_pair)
-    is_told = [Column("resolved", "told from 0", kind, lambda value: "yes" if value else "not resolved", only="page")]
+    is_told = [Column("resolved", "distinguishable from 0", kind, lambda value: "yes" if value else "no", only="page")]
     return [
         Column("epsilon", "ε", GIVEN, general),
         Column("delta", "δ̂", ASYMPTOTIC, share, _is_resolved, lambda e: estimate(e["delta"], e["limit"])),

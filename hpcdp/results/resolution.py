@@ -1,4 +1,4 @@
-"""What a result's δ̂ can tell: which cells are resolved, limits where the largest is not, and warnings in words."""
+"""Which δ̂ of a result are statistically distinguishable from 0, limits where the largest is not, and warnings in words."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _SHOWN = 6  # ε that a warning lists
 class Resolution:
     """Arrays by cell and by ε.
 
-    cells: shape (pairs, 2, epsilons), whether δ̂ is told from 0, there and at all smaller ε of the pair and direction: all of
-    them together at the study's confidence, a family apart from the bounds (`ascend`; **finite-sample**, of random tapes
-    **asymptotic**). rows: shape (epsilons,), the same of the largest δ̂. No resolved δ̂ is below what is certified, in its cell
+    cells: shape (pairs, 2, epsilons), whether δ̂ is statistically distinguishable from 0, there and at all smaller ε of the pair
+    and direction: all of them together at the study's confidence, a family apart from the bounds (`ascend`; **finite-sample**, of random tapes
+    **asymptotic**). rows: shape (epsilons,), the same of the largest δ̂. No such δ̂ is below what is certified, in its cell
     or in its row.
-    limits: shape (epsilons,), NaN where the largest δ̂ is resolved or nothing is known: an upper limit, at this ε, of what each
+    limits: shape (epsilons,), NaN where the largest δ̂ is so or nothing is known: an upper limit, at this ε, of what each
     set holds that was learned for any ε of any pair and direction (where samples teach and test, those that the last block
     tests; where errors were counted, those learned for this ε), at least what is certified. Finite-sample at the study's
     confidence (of random tapes asymptotic), one ε at a time; not a limit of δ.
-    warnings: what is not resolved and what would resolve it, in words (heuristic).
+    warnings: which δ̂ are not distinguishable from 0, and what would distinguish them, in words (heuristic).
     """
 
     cells: Bools
@@ -41,7 +41,7 @@ class Resolution:
     warnings: tuple[str, ...]
 
     def limit(self, column: int) -> float | None:
-        """The limit of the learned sets at one ε; None where the largest δ̂ is resolved."""
+        """The limit of the learned sets at one ε; None where δ̂ is distinguishable from 0."""
         return None if self.rows[column] else float(self.limits[column])
 
 
@@ -82,9 +82,10 @@ def _warn(
     more = f" and {unresolved.size - _SHOWN:,} more" if unresolved.size > _SHOWN else ""
     needed = [_needed(arrays, method, int(i), rows, level) for i in dict.fromkeys((unresolved[0], unresolved[-1]))]
     return (
-        f"δ̂ is not resolved at ε = {shown}{more}: there, or at a smaller ε, its test does not tell it from 0; or it is below "
-        "what is certified.",
-        f"What would resolve it (heuristic; tests that reject at the rates that were seen): {'; '.join(needed)}. "
+        f"δ̂ is not statistically distinguishable from 0 at ε = {shown}{more}: its test does not reject δ = 0 there or "
+        "at a smaller ε, "
+        "or δ̂ is below what is certified.",
+        f"To distinguish it would take (heuristic; tests that reject at the rates that were seen): {'; '.join(needed)}. "
         f"{_training(estimate, method.trained(estimate))}",
     )
 
@@ -103,7 +104,7 @@ def _needed(arrays: Arrays, method: Method, column: int, rows: Bools, level: flo
         before = before[np.argsort(epsilons[before])]
         delta, source = extrapolate(epsilons[before], largest[before], epsilon), "if ln δ̂ goes on as before"
         if np.isnan(delta):
-            return f"{at} no number can be told from these ε"
+            return f"{at} a number that these ε do not show"
         place = int(before[-1])
     what = method.tests_words
     cell = (int(arrays["spectrum_pair"][1][place]), int(arrays["spectrum_direction"][1][place]), place)
@@ -111,7 +112,7 @@ def _needed(arrays: Arrays, method: Method, column: int, rows: Bools, level: flo
     if samples is None:
         return f"{at} more {what} than can be drawn ({source})"
     if samples <= 1.03 * now:  # sizes are asymptotic, and 2 % on the large side
-        return f"{at} the present {what} ({source}), so training lacks, or δ falls faster"
+        return f"{at} the present {what} ({source}), so that training is what lacks, or δ falls faster"
     return f"{at} about {samples:.1e} {what} per database ({source}; now {now:.1e})"
 
 

@@ -130,12 +130,12 @@ class Result(Shown):
 
     @cached_property
     def resolution(self) -> Resolution:
-        """Which δ̂ are told from 0, limits of the learned sets where the largest does not, and warnings."""
+        """Which δ̂ are statistically distinguishable from 0, limits where the largest is not, and warnings."""
         return find_resolution(self.arrays, self.study.estimate, self.method)
 
     @property
     def warnings(self) -> list[str]:
-        """What is not resolved and what would resolve it; of random tapes also whether plain draws hit the leftover."""
+        """Which δ̂ are not distinguishable from 0, what would distinguish them, and what else speaks against the numbers."""
         return [*self.code_warnings, *self.resolution.warnings, *self.method.warnings(self.arrays)]
 
     @property
@@ -152,7 +152,7 @@ class Result(Shown):
         return (
             f"draws depend on each other (p ≤ {p}, finite-sample, all tests of their order together): "
             "certified bounds are withheld, and shown as 0 or, of errors, as 1; estimates stay; standard errors, radius, limits "
-            "marked * and what is said to be resolved do not hold"
+            "marked * and tests of δ̂ against 0 do not hold"
         )
 
     @property

@@ -162,7 +162,8 @@ def test_numbers_of_pairs_are_those_of_json(stores: Stores, pages: Pages) -> Non
     assert table.caption == f"Most exposed pairs at ε = {said['epsilon']:g}"
     by_row = {f"row {row['row']}": row for row in said["rows"]}
     assert len(by_row) == len(table.rows) == 4
-    assert ("–: no δ̂ is resolved at this ε." in page.text) == any(row["delta"] is None for row in said["rows"])
+    words = "–: no δ̂ is statistically distinguishable from 0 at this ε."
+    assert (words in page.text) == any(row["delta"] is None for row in said["rows"])
     for (who, _), *cells in table.rows:
         row = by_row[str(re.search(r"row \d+", who)[0])]  # type: ignore[index]
         numbers = [json.loads(str(v)) if v else None for _, v in (cells[0], cells[1], cells[3])]
@@ -170,7 +171,7 @@ def test_numbers_of_pairs_are_those_of_json(stores: Stores, pages: Pages) -> Non
 
 
 HEADINGS = {
-    "resolved": ("told from 0", "finite"),
+    "resolved": ("distinguishable from 0", "finite"),
     "limit": ("learned sets ≤", "limited"),
     "lower": ("certified ≥", "finite"),
     "lower_up_to_leftover": ("up to the leftover ≥", "leftover"),
