@@ -29,9 +29,8 @@ from hpcdp.report.tables import (
 from hpcdp.report.words import BY_ITSELF, changed_words, shared_words, trust_words
 from hpcdp.results.audit import Audit
 from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
-from hpcdp.results.exported import Exported
 from hpcdp.results.result import Result
-from hpcdp.results.sequential import Look, SequentialAudit, unnamed_looks
+from hpcdp.results.sequential import Look, SequentialAudit
 
 NOTHING_ELSE = "Nothing else of the study has been counted, so no δ is estimated here."
 
@@ -139,7 +138,7 @@ def scope_words(result: Result, audit: SequentialAudit) -> str:
 
 def unnamed_words(result: Result) -> Iterator[str]:
     """That a store has looks of which it does not say whose they are."""
-    if not isinstance(result, Exported) and (looks := unnamed_looks(result.layout)):
+    if looks := result.unnamed_looks:
         yield (
             f"{looks:,} looks of sequential audits are in the store without their claim: of an earlier hpcdp, or of a damaged "
             "record. The audit's own command says it again, and draws nothing anew."

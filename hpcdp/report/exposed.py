@@ -104,10 +104,8 @@ def exposed_lines(result: Result) -> list[str]:
         return []
     at = f"at ε = {result['epsilon'][found.column]:g}"
     lines = [
-        f"most exposed: {result.describe_pair(found.pair)}, leads at {found.leads} of {found.of} ε where δ̂ is "
-        "statistically distinguishable "
-        f"from 0; "
-        f"{at} δ̂ = {shorter(found.delta[found.pair])}"
+        f"most exposed: {result.describe_pair(found.pair)}, leads at {found.leads} of {found.of} ε where δ̂ is statistically "
+        f"distinguishable from 0; {at} δ̂ = {shorter(found.delta[found.pair])}"
     ]
     if found.close.size:
         lines.append(

@@ -42,7 +42,7 @@ _PURE = ("pure", "interval")
 
 def readings_of(result: Result) -> list[Reading]:
     """All that a result says where nothing is asked for, its sequential audits last."""
-    audits = audit.worst_first(result.sequential_audits) if result.has_looks else []
+    audits = audit.worst_first(result.sequential_audits)
     names = () if audit.stand_alone(audits, result) else result.notions
     return [*(NOTIONS[name](result) for name in names), *(audit.read_sequential(one, result) for one in audits)]
 
@@ -55,7 +55,7 @@ def show_as(result: Result, form: str, options: Mapping[str, Any] | None = None,
     """
     asked = {name: value for name, value in (options or {}).items() if value}
     if not asked:
-        ending = [*audit.stored_words(result), *shared_words(result)] if result.has_looks else shared_words(result)
+        ending = [*audit.stored_words(result), *shared_words(result)]
         csv = NOTIONS["covers" if "covers" in result.notions else "spectrum"](result).csv
         return write(readings_of(result), form, ending, result.to_dict, csv)
     refuse_together(asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import numpy as np
@@ -64,17 +64,10 @@ def _table(verdict: Verdict) -> Table:
         gap = np.where(
             verdict.standard_error > 0.0, (result["delta"] - verdict.claimed) / verdict.standard_error, -np.inf
         )
-    entries: list[dict[str, Any]] = [
-        {name: float(result[f"spectrum_{name}"][column]) for name in ("delta", "lower", *result.method.further_bounds)}
-        | {
-            "epsilon": float(epsilon),
-            "claimed": float(verdict.claimed[0, 0, column]),
-            "limit": result.resolution.limit(column),
-            "gap": float(np.nanmax(gap[..., column])),
-        }
-        for column, epsilon in enumerate(result["epsilon"])
-        if verdict.known[..., column].any()
-    ]
+    entries = result.spectrum()
+    for entry in entries:
+        column = int(np.flatnonzero(result["epsilon"] == entry["epsilon"])[0])
+        entry |= {"claimed": float(verdict.claimed[0, 0, column]), "gap": float(np.nanmax(gap[..., column]))}
     columns = [
         Column("epsilon", "ε", form=general),
         Column("claimed", "claimed", form=share),

@@ -50,9 +50,9 @@ class Exported(Result):
         )
 
     @property
-    def has_looks(self) -> bool:
-        """Whether it holds sequential audits."""
-        return bool(self.head.get("sequential_audits"))
+    def unnamed_looks(self) -> int:
+        """A copy holds none."""
+        return 0
 
     @cached_property
     def sequential_audits(self) -> list[SequentialAudit]:

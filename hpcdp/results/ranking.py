@@ -164,7 +164,7 @@ def _step(
     spreads = [math.sqrt(max(0.0, float(weight[i] @ matrix @ weight[i]))) for i, matrix in blocks]
     spread = math.hypot(*spreads) if result.method.draws_apart else math.fsum(spreads)
     most = int((np.abs(better - worse) / chosen.error).argmax())
-    now = _tests(result)
+    now = result.method.tested(result.arrays, result.study.estimate)
     difference, at = float(abs(better - worse)[most]), float(chosen.epsilon[most])
     if spread == 0.0:
         return Neighbours(fits[first].claim, fits[second].claim, False, 0.0, at, difference, None, now)
@@ -175,8 +175,3 @@ def _step(
     return Neighbours(
         fits[first].claim, fits[second].claim, evidence >= quantile, evidence, at, difference, needed, now
     )
-
-
-def _tests(result: Result) -> int:
-    """Test samples per database."""
-    return result.method.tested(result.arrays, result.study.estimate)

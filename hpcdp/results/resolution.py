@@ -25,9 +25,8 @@ class Resolution:
     """Arrays by cell and by ε.
 
     cells: shape (pairs, 2, epsilons), whether δ̂ is statistically distinguishable from 0, there and at all smaller ε of the pair
-    and direction: all of them together at the study's confidence, a family apart from the bounds (`ascend`; **finite-sample**, of
-    random tapes **asymptotic**). rows: shape (epsilons,), the same of the largest δ̂. No such δ̂ is below what is certified, in
-    its entry or in its row.
+    and direction: all of them together at the study's confidence, a family apart from the bounds (`ascend`; **finite-sample**,
+    of random tapes **asymptotic**). rows: shape (epsilons,), the same of the largest δ̂. No such δ̂ is below what is certified.
     limits: shape (epsilons,), NaN where the largest δ̂ is so or nothing is known: an upper limit, at this ε, of what each
     set holds that was learned for any ε of any pair and direction (where samples teach and test, those that the last block
     tests; where errors were counted, those learned for this ε), at least what is certified. Finite-sample at the study's

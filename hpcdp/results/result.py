@@ -24,10 +24,10 @@ from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.results.epsilon_at import Level, level_at
 from hpcdp.results.renyi import RenyiLevel, ZcdpLevel, renyi_levels, zcdp_level
 from hpcdp.results.resolution import Resolution, find_resolution
-from hpcdp.results.sequential import stored_audits
+from hpcdp.results.sequential import stored_audits, unnamed_looks
 from hpcdp.results.shown import Shown
 from hpcdp.store.layout import Layout
-from hpcdp.store.records import foreign, record_names
+from hpcdp.store.records import foreign
 from hpcdp.store.results import Arrays
 from hpcdp.store.root import open_latest
 from hpcdp.study.file import Study
@@ -255,15 +255,13 @@ class Result(Shown):
         return self.method.summary(Records(self.store), self.study, self.arrays, self.pairs_told)
 
     @property
-    def has_looks(self) -> bool:
-        """Whether its store has looks of sequential audits, with their claims or without."""
-        return bool(record_names(self.layout, "rounds"))
+    def unnamed_looks(self) -> int:
+        """How many looks its store has of whose sequential audits it does not say the claim."""
+        return unnamed_looks(self.layout)
 
     @cached_property
     def sequential_audits(self) -> list[SequentialAudit]:
         """The sequential audits of its store that have looked, in the order of their claims; each is a family of its own."""
-        if not self.has_looks:
-            return []
         with foreign(self.store):
             return stored_audits(self.layout, self.study)
 

@@ -6,7 +6,6 @@ Text stays text, ids are of one figure alone, colours are attributes that a styl
 from __future__ import annotations
 
 import io
-import math
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 ElementTree.register_namespace("", "http://www.w3.org/2000/svg")
 
 _SIZE = (4.9, 4.9)  # inches: about as wide as a telephone, where text is still read
-_EXACT = 1000  # pairs whose exact curves are worth a wait
 _WIDE = 52  # characters of a line of a legend
 _BELOW = -0.5  # inches from an axis to its legend
 _SVG, _LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
@@ -56,9 +54,7 @@ class Picture:
 
 def spectrum_pictures(result: Result, claim: Claim | None, key: str) -> list[Picture]:
     """The spectrum with a linear and with a logarithmic axis."""
-    found, truth = [], None
-    if len(result.pairs) <= _EXACT:  # and never by the clock: equal stores make equal pages
-        truth = exact_of(result, levels_of(result), math.inf)
+    found, truth = [], exact_of(result, levels_of(result))
     for log, scale in ((False, "linear"), (True, "logarithmic")):
         figure, axis = _figure()
         draw_largest(axis, result, claim, truth, log, "")
