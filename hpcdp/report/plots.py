@@ -24,7 +24,7 @@ from hpcdp.report._spectra import (
 )
 from hpcdp.report.colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
 from hpcdp.report.exposed import find_exposure
-from hpcdp.report.plots_methods import draw_frame, draw_limits, draw_sensitivities
+from hpcdp.report.plots_methods import FIGURES, draw_frame
 from hpcdp.report.words import claim_of
 from hpcdp.results.exact import exact_curve, exact_of
 from hpcdp.results.result import Result
@@ -46,8 +46,7 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
     """
     check_path(path)
     if "spectrum" not in result.notions:
-        drawn = draw_sensitivities(result) if "covers" in result.notions else draw_limits(result)
-        return save(drawn, path, result.code_warnings)
+        return save(FIGURES[result.notions[0]](result), path, result.code_warnings)
     points = result.tradeoff()
     figure = Figure(figsize=(13 if points else 7.5, 5.2), layout="constrained")
     axes = figure.subplots(1, 2 if points else 1, squeeze=False)[0]

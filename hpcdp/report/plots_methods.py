@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,33 +166,43 @@ def _draw_curves(axis: Any, audit: Audit, centre: tuple[float, ...], corner: tup
 
 def draw_limits(result: Result) -> Any:
     """Certified limits of pure ε, and published figures, of the pairs that were tested. Returns the matplotlib figure."""
-    found, is_binned = result.pure, "interval" in result.notions
-    entries = [] if found is None else found["rows"] or [found]
-    note = ""
+    published = (("published.estimate", "x", "ε̂ (estimate)"), ("published.lower", "_", "LB (asymptotic)"))
+    return _draw_limits(result, published)
+
+
+def draw_intervals(result: Result) -> Any:
+    """Both ends of each interval, where there are two, and the published estimate. Returns the matplotlib figure."""
+    series = (("upper", "v", f"≤ if {assumed(result)}"), ("published", "x", "published ε̂"))
+    is_refuted = result.pure is not None and result.pure["refuted"] is not None
+    return _draw_limits(result, series, "; counts refute what upper limits rest on" if is_refuted else "")
+
+
+def _draw_limits(result: Result, series: Sequence[tuple[str, str, str]], note: str = "") -> Any:
+    """series: of each what is drawn beside the certified limits, the key in entries, a marker and a name."""
+    entries = [] if result.pure is None else result.pure["rows"] or [result.pure]
     if len(entries) > _MOST_PAIRS:  # names of more could not be read
         entries = sorted(entries, key=lambda entry: -entry["certified"])[:_MOST_PAIRS]
-        note = f"; the {_MOST_PAIRS} largest limits"
+        note += f"; the {_MOST_PAIRS} largest limits"
     figure = Figure(figsize=(7.5, 4.8), layout="constrained")
     axes = figure.subplots()
-    series = [("certified", "o", "#1f4e79", "certified ≥ (finite-sample)")]
-    if is_binned:
-        series += [("upper", "v", "#c55a11", f"≤ if {assumed(result)}"), ("published", "x", "#c55a11", "published ε̂")]
-        note += (
-            "; counts refute what upper limits rest on" if found is not None and found["refuted"] is not None else ""
-        )
-    else:
-        series.append(("published.estimate", "x", "#c55a11", "ε̂ (estimate)"))
-        series.append(("published.lower", "_", "#c55a11", "LB (asymptotic)"))
-    for key, mark, colour, label in series:
-        told = [(i, look_up(entry, key)) for i, entry in enumerate(entries)]
-        known = [(i, value) for i, value in told if value is not None]
-        if known or key == "certified":
-            axes.plot([i for i, _ in known], [value for _, value in known], mark, color=colour, label=label)
+    axes.plot([e["certified"] for e in entries], "o", color="#1f4e79", label="certified ≥ (finite-sample)")
+    for key, mark, label in series:
+        values = [(i, value) for i, e in enumerate(entries) if (value := look_up(e, key)) is not None]
+        if values:
+            axes.plot(*zip(*values, strict=True), mark, color="#c55a11", label=label)
     axes.set_xticks(range(len(entries)), [str(entry.get("pair", "domain")) for entry in entries])
     axes.set(xlabel="pair", ylabel="pure ε", title=f"{result.name}: pure ε{note}")
     axes.set_ylim(0.0, 1.1 * max(1e-3, axes.dataLim.y1))
     axes.legend()
     return figure
+
+
+FIGURES: Mapping[str, Callable[[Result], Any]] = {
+    "pure": draw_limits,
+    "interval": draw_intervals,
+    "covers": draw_sensitivities,
+}
+"""The pictures of notions but the spectrum."""
 
 
 def draw_loss(result: Result) -> Any:

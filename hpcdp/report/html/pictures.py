@@ -22,7 +22,7 @@ from hpcdp.notions.implied import outline
 from hpcdp.report._spectra import SHADE, save
 from hpcdp.report.colours import CERTIFIED
 from hpcdp.report.plots import draw_largest, draw_points, is_about_small, levels_of
-from hpcdp.report.plots_methods import draw_audit, draw_limits, draw_sensitivities, draw_sequential
+from hpcdp.report.plots_methods import FIGURES, draw_audit, draw_sensitivities, draw_sequential
 from hpcdp.report.spectrum import POINTS, leading_points
 from hpcdp.results.audit import Audit
 from hpcdp.results.composition import Spectrum
@@ -126,7 +126,7 @@ def sequential_picture(audit: SequentialAudit, key: str) -> Picture:
 def pure_pictures(result: Result, _: Claim | None, key: str) -> list[Picture]:
     """Certified limits of pure ε."""
     with _fonts():
-        figure = draw_limits(result)
+        figure = FIGURES[result.notions[0]](result)
     figure.set_size_inches(*_SIZE)
     figure.axes[0].set_title("")
     words = "Certified limits and published figures of pure ε, pair by pair. The table below has every number."
