@@ -6,13 +6,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from hpcdp._base.asked import wrong
 from hpcdp._base.terminal import drawn, plain
-
-if TYPE_CHECKING:
-    from rich.progress import TaskID
 
 _LINE_SECONDS, _SCRIPT_SECONDS = 10.0, 60.0  # from one line to the next: of a command, and of a call in a script
 _NOTEBOOK_SECONDS = 0.1
@@ -127,56 +124,28 @@ class Notebook(Lines):
 
 
 class Bar:
-    """A live bar on a terminal."""
+    """A live bar on a terminal. drawing: rich's, which draws it."""
 
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        self.console = Console(file=drawn(sys.stderr))
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=self.console,
-        )
-        self._tasks: dict[str, TaskID] = {}
-        self._task: TaskID | None = None
+    def __init__(self, drawing: Any) -> None:
+        self._drawing = drawing
+        self._tasks: dict[str, Any] = {}
+        self._task: Any = None
 
     def note(self, text: str) -> None:
         """Print above the bar."""
-        self.console.print(plain(text), markup=False, highlight=False)
+        self._drawing.console.print(plain(text), markup=False, highlight=False)
 
     def begin(self, label: str, units: float) -> None:
         """A new bar; of a phase that begins again, the one that it has."""
         if label in self._tasks:
-            self._progress.reset(self._tasks[label], total=units)
+            self._drawing.reset(self._tasks[label], total=units)
         else:
-            self._tasks[label] = self._progress.add_task(label, total=units)
+            self._tasks[label] = self._drawing.add_task(label, total=units)
         self._task = self._tasks[label]
 
     def advance(self, units: float) -> None:
         """Move the bar."""
-        assert self._task is not None
-        self._progress.advance(self._task, units)
-
-    def start(self) -> None:
-        """Show it."""
-        self._progress.start()
-
-    def stop(self) -> None:
-        """Leave it as it is."""
-        self._progress.stop()
+        self._drawing.advance(self._task, units)
 
 
 @contextmanager
@@ -188,12 +157,13 @@ def on_stderr(seconds: float = _LINE_SECONDS, says_end: bool = True) -> Iterator
     if not sys.stderr.isatty():
         yield Lines(seconds, says_end)
         return
-    bar = Bar()
-    bar.start()
-    try:
-        yield bar
-    finally:
-        bar.stop()
+    from rich import progress as bars
+    from rich.console import Console
+
+    columns = bars.BarColumn(), bars.TaskProgressColumn(), bars.TimeElapsedColumn(), bars.TextColumn("left")
+    description, left = bars.TextColumn("{task.description}"), bars.TimeRemainingColumn()
+    with bars.Progress(description, *columns, left, console=Console(file=drawn(sys.stderr))) as drawing:
+        yield Bar(drawing)
 
 
 @contextmanager

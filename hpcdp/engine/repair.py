@@ -76,7 +76,7 @@ def check_samples(
 ) -> bool:
     """Find stored chunks that are missing or whose bytes changed, name them, and have them drawn again; were there any?"""
     items = [
-        (law, stage.name, block, stage.block_size(block))
+        (law, stage, block)
         for stage in problem.kept_stages
         for law in problem.laws
         for block in range(stage.blocks)
@@ -84,22 +84,19 @@ def check_samples(
     ]
     if not items:
         return False
-    stages = {stage.name: stage for stage in problem.kept_stages}
-    size = sum(item[3] for item in items) * problem.schema.bytes_per_output
+    size = sum(stage.block_size(block) for _, stage, block in items) * problem.schema.bytes_per_output
     if size > _CHECKED_BYTES:
         monitor.note(
             f"{size / 2**30:.0f} GiB of stored samples: looked for missing files only; chunks are checked when read"
         )
-        places = dict(place_of(layout, stages[name], law, block) for law, name, block, _ in items)
+        places = dict(place_of(layout, stage, law, block) for law, stage, block in items)
         damaged = {
             record: f"{layout.relative(path)} is missing" for record, path in places.items() if not path.is_dir()
         }
     else:
         per_task = max(1, (128 << 20) // max(1, size // len(items)))
         monitor.begin_batches("check stored samples", len(items))
-        batches = [
-            (root, version, tuple(item[:3] for item in items[i : i + per_task])) for i in range(0, len(items), per_task)
-        ]
+        batches = [(root, version, tuple(items[i : i + per_task])) for i in range(0, len(items), per_task)]
         found = run_batches(executor, monitor, check_blocks, batches, "check")
         damaged = {record: message for some in reversed(found) for record, message in some}  # of a pack the first
         monitor.advance(len(items))

@@ -13,7 +13,7 @@ import numpy as np
 
 from hpcdp.engine.context import ChunkError, Context, open_context
 from hpcdp.engine.outcomes import Failure, NewFile, Report, no_memory, stage_file, unusable
-from hpcdp.engine.sampling import Draw
+from hpcdp.engine.sampling import Block, Draw
 from hpcdp.engine.task import Task
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.losses import make_loss
@@ -98,14 +98,12 @@ def _keep(context: Context, stage: Stage, law: str, block: int, report: Report) 
     report.add(SAMPLES, name, {"fingerprints": prints[name]}, [NewFile(Path("samples", name), staged=staged)])
 
 
-def check_blocks(root: str, version: int, items: tuple[tuple[str, str, int], ...]) -> list[tuple[tuple[str, str], str]]:
+def check_blocks(root: str, version: int, items: tuple[Block, ...]) -> list[tuple[tuple[str, str], str]]:
     """Read stored blocks and compare their checksums; (record, message) of each that is damaged or missing."""
     context = open_context(root, version)
-    stages = {stage.name: stage for stage in context.problem.kept_stages}
     damaged: dict[tuple[str, str], str] = {}
     forget_packs()
-    for law, name, block in items:
-        stage = stages[name]
+    for law, stage, block in items:
         if place_of(context.layout, stage, law, block)[0] in damaged:
             continue  # the pack that was named with another block
         try:

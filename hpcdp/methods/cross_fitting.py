@@ -48,7 +48,7 @@ class CrossFitting(Method):
     asked = "estimate.reuse = true"
     accepted = "any one loss but literal-knn and histogram, alone"
     unaudited = (
-        "estimate.reuse: an audit tests one L̂ on samples that taught nothing; given: true; accepted by audit: false"
+        "estimate.reuse: an audit tests one L̂ on samples that taught nothing; given: reuse; accepted by audit: false"
     )
     pools = True
     sets = "its folds' learned sets, on average"

@@ -33,6 +33,7 @@ from hpcdp.store.stages import Stage
 from hpcdp.store.states import State
 from hpcdp.study.combinations import PLAIN
 from hpcdp.study.file import Study
+from hpcdp.study.mechanism import Pure as Section
 from hpcdp.study.problem import Problem
 from hpcdp.study.trial_draws import Trial
 
@@ -74,10 +75,14 @@ class Choice:
         return cls(region, Peak(float(loss), at, float(error), tuple(map(float, bandwidths))))
 
 
+def _section(problem: Problem) -> Section:
+    assert problem.study.pure is not None
+    return problem.study.pure
+
+
 def pure_keys(problem: Problem) -> list[str]:
     """Key of what each pair's training samples choose, and of the counts of that."""
-    pure, e = problem.study.pure, problem.study.estimate
-    assert pure is not None
+    pure, e = _section(problem), problem.study.estimate
     within = None if pure.within is None else [list(interval) for interval in pure.within]
     at = [problem.schema.value(point) for point in pure.at]
     head = ["pure", within, pure.floor_of(e.train), at, e.test, e.confidence]
@@ -95,8 +100,7 @@ def tested_pairs(problem: Problem, index: Index) -> list[int] | None:
 
     Training alone decides: the winner is the pair with the highest score, of equal ones the first.
     """
-    pure = problem.study.pure
-    assert pure is not None
+    pure = _section(problem)
     numbers = list(first_of(problem.once(pure_keys)).values())
     choices = {number: known_choice(problem, index, number) for number in numbers}
     scores = {number: choice.score for number, choice in choices.items() if choice is not None}
@@ -115,7 +119,7 @@ class RegionCounts(ClassCounts):
 
     def __init__(self, problem: Problem, counter: Counter, choice: Choice, check: Any) -> None:
         super().__init__(counter, 1, (problem.test.chunk,) * 2, check)
-        self.within = problem.study.pure.within if problem.study.pure is not None else None
+        self.within = _section(problem).within
         self.points = named_points(problem, choice)
         self.weights = [[0, 0] for _ in self.points]
 
@@ -145,8 +149,8 @@ class Pure(SampleSplit):
         refuse_impure(problem.study, trial.schema, problem.pair_laws)
 
     def kept_stages(self, problem: Problem) -> tuple[Stage, ...]:
-        kept, pure = super().kept_stages(problem), problem.study.pure
-        is_winner = pure is not None and pure.test == "winner"  # of most laws there are no test samples
+        kept = super().kept_stages(problem)
+        is_winner = _section(problem).test == "winner"  # of most laws there are no test samples
         return (problem.train,) if is_winner and kept else kept
 
     def phases(self, problem: Problem, index: Index) -> list[Phase]:
@@ -175,8 +179,7 @@ class Pure(SampleSplit):
         return Method.tasks(self, problem, index, costs, workers)
 
     def amounts(self, problem: Problem) -> Amounts:
-        pure, e = problem.study.pure, problem.study.estimate
-        assert pure is not None
+        pure, e = _section(problem), problem.study.estimate
         if pure.test == "all":
             return super().amounts(problem)
         laws = len(problem.laws)
@@ -187,8 +190,7 @@ class Pure(SampleSplit):
         return True
 
     def describe_plan(self, problem: Problem, costs: Costs, workers: int) -> Rows:
-        e, pure = problem.study.estimate, problem.study.pure
-        assert pure is not None
+        e, pure = problem.study.estimate, _section(problem)
         which = "every pair" if pure.test == "all" else "the pair that training names"
         words = (
             f"one set and one output of each pair, chosen by {e.train:,} training outputs a database; {e.test:,} fresh ones of "
@@ -263,8 +265,7 @@ def refuse_impure(study: Study, schema: Schema, laws: Sequence[tuple[str, str]])
 
 def choose_from(problem: Problem, loss: Loss, p: Side, q: Side) -> Choice:
     """What training samples of a pair of such a study choose; loss: of the study."""
-    pure, e = problem.study.pure, problem.study.estimate
-    assert pure is not None
+    pure, e = _section(problem), problem.study.estimate
     rule = e.parameters.get("bandwidth", "silverman") if e.default_loss == "kde" else "silverman"
     if pure.within is not None and not any(inside(side, pure.within).shape[0] for side in (p, q)):
         given = [list(interval) for interval in pure.within]
@@ -281,8 +282,7 @@ def choose_from(problem: Problem, loss: Loss, p: Side, q: Side) -> Choice:
 
 def named_points(problem: Problem, choice: Choice) -> list[tuple[Any, tuple[float, ...]]]:
     """The outputs at which weights are summed, with their bandwidths: t̂, then those of the study."""
-    pure = problem.study.pure
-    assert pure is not None
+    pure = _section(problem)
     if choice.peak is None:
         return []
     points = [choice.peak.at, *(list(p) if isinstance(p, tuple) else p for p in pure.at)]
@@ -295,8 +295,7 @@ def _pure(problem: Problem, index: Index) -> Arrays:
     The winner has the whole failure probability. Where all pairs are tested, half of it is shared equally and half is the
     winner's, which training names.
     """
-    pure, e, pairs = problem.study.pure, problem.study.estimate, len(problem.pairs)
-    assert pure is not None
+    pure, e, pairs = _section(problem), problem.study.estimate, len(problem.pairs)
     exceed = np.full((pairs, 2), -1, np.int64)
     choices = [known_choice(problem, index, number) for number in range(pairs)]
     scores = np.array([np.nan if c is None else c.score for c in choices])

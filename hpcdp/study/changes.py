@@ -13,13 +13,13 @@ from hpcdp._base.asked import option
 from hpcdp._base.files import parse_toml, read_bytes
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.losses import kind_of, named_code, validate_parameters
-from hpcdp.store.root import is_store, latest_version, open_layout
+from hpcdp.store.root import is_store, open_layout
 from hpcdp.study.at_risk import AtRisk
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Header, Study
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
 from hpcdp.study.section import ALWAYS, Section
-from hpcdp.study.stored import earlier_study
+from hpcdp.study.stored import whole_versions
 
 
 def going_on(study: Study, root: Path) -> Study:
@@ -34,11 +34,8 @@ def _held(root: Path) -> list[dict[str, Any]]:
     """The studies of a store's versions that are whole, the latest last; none without a store, or where the latest is damaged."""
     if not is_store(root):
         return []
-    layout = open_layout(root)
-    version = latest_version(layout)
     with contextlib.suppress(DamagedError):  # the run says so, and writes it anew
-        bodies = [earlier_study(layout, number) for number in range(1, version + 1)]
-        return [body["study"] for body in bodies if body is not None]
+        return [body["study"] for body in whole_versions(open_layout(root))]
     return []
 
 

@@ -127,7 +127,7 @@ def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Databa
     """
     e = study.estimate
     left_out = [key for key in ("train", "test") if key not in e.model_fields_set]
-    if not left_out or e.has_budget or study.pairs.distributional is not None:
+    if not left_out:
         return study
     try:
         total = min(stored.total(database) for database in databases)

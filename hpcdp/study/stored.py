@@ -33,14 +33,16 @@ def sound_study(layout: Layout, version: int) -> Any:
     return body
 
 
-def earlier_study(layout: Layout, version: int) -> Any:
-    """What a version held, None where it is damaged or missing and no longer needed."""
-    try:
-        return sound_study(layout, version)
-    except DamagedError:
-        if version == latest_version(layout):
-            raise
-        return None
+def whole_versions(layout: Layout) -> list[Any]:
+    """What the versions of a store held, but for damaged ones that are no longer needed; the latest last."""
+    found, last = [], latest_version(layout)
+    for version in range(1, last + 1):
+        try:
+            found.append(sound_study(layout, version))
+        except DamagedError:
+            if version == last:
+                raise
+    return found
 
 
 def _is_study(body: Any) -> bool:
@@ -94,12 +96,10 @@ def changed_code(layout: Layout, study: Study) -> list[str]:
     own: dict[str, Any] = {}
     is_program = isinstance(study.mechanism.call, ProgramCall)  # whose command may hold paths, which no page shows
     name = "mechanism.call: the command or a file that it names" if is_program else code_of(study)
-    for version in range(1, latest_version(layout) + 1):
-        body = earlier_study(layout, version)
-        if body is not None:
-            own = {name: body["source"], **body.get("sources", {})}
-            for what, digest in own.items():
-                known.setdefault(what, set()).add(str(digest))
+    for body in whole_versions(layout):
+        own = {name: body["source"], **body.get("sources", {})}
+        for what, digest in own.items():
+            known.setdefault(what, set()).add(str(digest))
     return [
         what
         for what, digests in known.items()
@@ -132,7 +132,7 @@ def changed_words(changed: Sequence[str]) -> list[str]:
 
 def history(layout: Layout) -> list[str]:
     """What every version of the study asked for, in words, oldest first."""
-    bodies = [body for version in range(1, latest_version(layout) + 1) if (body := earlier_study(layout, version))]
+    bodies = whole_versions(layout)
     now = set(_inputs(bodies[-1])) if bodies else set()
     found = []
     for body in bodies:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from hpcdp.keys import digest_json
 from hpcdp.mechanisms._callable import bind
 from hpcdp.mechanisms.functions import name_of
 from hpcdp.mechanisms.outputs import Outputs, Schema, canonicalise, schema_of, widest
+from hpcdp.study._timing import time_draws
 from hpcdp.study.claims import as_claim
 from hpcdp.study.trial_draws import equals_no_chance
 from hpcdp.testing.declaration import Declared
@@ -29,8 +30,7 @@ _COMPARED = 128  # outputs of each of two calls, before those that count
 CHUNK = 1 << 16
 """Outputs of one call of a function that takes `size`, at most."""
 
-_FIRST, _MOST_PILOT = 16, 1 << 14
-_PILOT = 0.2  # seconds
+_FIRST = 16
 _PILOT_STAGE = "pilot"
 
 
@@ -87,15 +87,11 @@ class PairOfLaws:
         return canonicalise(self._mechanism.draw(self._databases[side], size, rng), size, schema)
 
     def seconds_per_draw(self) -> float:
-        """Seconds that one output of each side takes, by the fastest of a few calls."""
-        size, best, until = _FIRST, np.inf, time.perf_counter() + _PILOT
-        while time.perf_counter() < until:
-            start = time.perf_counter()
-            for side in range(len(SIDES)):
-                self._chunk(side, _PILOT_STAGE, 1, size, self._seed, self._schema)
-            took = time.perf_counter() - start
-            best, size = min(best, took / size), min(2 * size, _MOST_PILOT) if took < 0.1 * _PILOT else size
-        return float(best)
+        """Seconds that one output of each side takes, by calls that no test sees."""
+        given: dict[str, Any] = {"seed": self._seed, "schema": self._schema}
+        draws = (partial(self._chunk, side, _PILOT_STAGE, 1, **given) for side in range(len(SIDES)))
+        found = [time_draws(draw, CHUNK) for draw in draws]
+        return sum(one.per_draw + one.per_call / CHUNK for one in found)
 
 
 @dataclass(frozen=True)
@@ -123,7 +119,7 @@ class Check:
     def most_draws(self) -> int:
         """Draws of each database that its seconds allow, by pilot draws that no test sees."""
         pair = PairOfLaws(self.function, self.d, self.d_prime, self.seed(1.0, None))
-        return max(4, int(self.seconds / pair.seconds_per_draw()))
+        return max(4, int(self.seconds / max(1e-12, pair.seconds_per_draw())))
 
     def declare(self, weight: int, level: float, most: int) -> Declared:
         """What is to be declared of it: the fewest draws that catch what is to be caught, at most so many."""

@@ -7,6 +7,7 @@ import time
 from itertools import pairwise
 
 import pytest
+import rich.progress
 
 from hpcdp.engine import progress
 from hpcdp.engine.monitor import Monitor
@@ -82,9 +83,10 @@ def test_a_phase_that_begins_again_has_one_bar_and_a_short_one_no_line(capsys: p
         lines.begin(label, 1.0)
         lines.advance(1.0)
     assert capsys.readouterr().err == ""
-    bar = progress.Bar()
+    drawing = rich.progress.Progress()
+    bar = progress.Bar(drawing)
     for label in ("run", "certify", "certify"):
         bar.begin(label, 2.0)
         bar.advance(1.0)
-    shown = [(task.description, task.completed, task.total) for task in bar._progress.tasks]
+    shown = [(task.description, task.completed, task.total) for task in drawing.tasks]
     assert shown == [("run", 1.0, 2.0), ("certify", 1.0, 2.0)]
