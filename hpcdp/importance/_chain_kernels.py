@@ -227,7 +227,7 @@ def add_chained(kind, values, which, used, table, base, out, magnitudes):  # typ
             size = 0.0
             for j in range(places):
                 row, x = table[c, j, base:], values[i, j]
-                if row[CODE] == HELD and _misses(kind, x, rests[j], row):
+                if row[CODE] >= BEYOND and j != last[c] and _misses(kind, x, rests[j], row):
                     out[k, c] = -np.inf
                 elif row[CODE] != FREE:
                     term, own = _term(kind, x, rests[j], row, kept[c, j])

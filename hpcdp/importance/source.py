@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,41 +13,6 @@ from hpcdp.mechanisms.streams import Bits, Floats
 
 Ints = NDArray[np.int64]
 
-_LEAST_HELD, _MOST_HELD, _MOST_SPARE = 1 << 14, 1 << 20, 4
-_spare: dict[int, list[Floats]] = {}  # by size, of tapes that are gone
-
-
-class Memory:
-    """Memory of numbers, from tapes that are gone: new memory costs a page fault each 4 KiB, as much as what is drawn into it."""
-
-    def __init__(self) -> None:
-        self._held: list[Floats] = []
-
-    def take(self, size: int) -> Floats:
-        """An array (size,) of any numbers."""
-        if not _LEAST_HELD <= size <= _MOST_HELD:
-            return np.empty(size)
-        spare = _spare.get(size)
-        found = spare.pop() if spare else np.empty(size)
-        self._held.append(found)
-        return found
-
-    def give_back(self) -> None:
-        """What nobody else holds."""
-        while self._held:
-            held = self._held.pop()
-            if sys.getrefcount(held) == _ALONE and len(spare := _spare.setdefault(held.size, [])) < _MOST_SPARE:
-                spare.append(held)
-
-
-def _references() -> int:
-    """What is counted of an object that nothing but one local variable holds."""
-    made = object()
-    return sys.getrefcount(made)
-
-
-_ALONE = _references()
-
 
 class Source:
     """Draws blocks of `size` outputs from a proposal.
@@ -57,8 +20,8 @@ class Source:
     bits: what they come from. rows: the outputs of each component, of the plain one too; none where all are plain.
     """
 
-    def __init__(self, proposal: Proposal, size: int, rows: list[Ints], bits: Bits, memory: Memory) -> None:
-        self._tables, self._size, self._bits, self._memory = proposal.tables, size, bits, memory
+    def __init__(self, proposal: Proposal, size: int, rows: list[Ints], bits: Bits) -> None:
+        self._tables, self._size, self._bits = proposal.tables, size, bits
         self._parts = [(c, own) for c, own in enumerate(rows) if c and own.size]
         self._scores: dict[str, Floats] = {}  # of chained kinds
 
@@ -70,8 +33,7 @@ class Source:
     def draw(self, kind: str, m: int, first: int) -> Floats:
         """Each output's entries of a kind from place `first` on, (size, m)."""
         code, table = CODES[kind], self._tables.get(kind)
-        block = self._memory.take(self._size * m).reshape(self._size, m)
-        self._bits.take(code, block.reshape(-1))
+        block = self._taken(code, self._size, m)
         for c, rows in self._parts if table is not None and first < table.shape[1] else ():
             own, part, coins = table[c, first:], block[rows], np.empty((0, 0, 0))  # type: ignore[index]
             if kind in ("laplace", "uniform"):  # coins of as many columns as are tilted

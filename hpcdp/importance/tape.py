@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hpcdp.errors import MechanismError
 from hpcdp.importance import _kernels as kernels
 from hpcdp.importance.kinds import CODES, NAMES, Entry, Proposal, log_ratios
-from hpcdp.importance.source import Memory, Source
+from hpcdp.importance.source import Source
 from hpcdp.mechanisms.streams import Bits, Floats, Stream, _shape, broadcast_shape
 
 Ints = NDArray[np.int64]
@@ -82,13 +82,12 @@ class Noted(Stream):
         self.proposal, self.size, self.by_rows, self.flat = proposal, size, by_rows, flat
         self.starts = np.append(0, np.full(proposal.count, size)) if is_plain else proposal.starts(size)
         self._components, rows = self._mix()
-        self._memory = Memory()
-        self._source = Source(proposal, size, rows, self._own_bits, self._memory)
+        self._source = Source(proposal, size, rows, self._own_bits)
         self._exchanged: tuple[Bools, Stream, Source] | None = None
         if exchanged is not None:
             self._others = _sequence(exchanged[1])
             other = Stream(self._others)
-            self._exchanged = exchanged[0], other, Source(proposal, size, rows, other.bit_generator, self._memory)
+            self._exchanged = exchanged[0], other, Source(proposal, size, rows, other.bit_generator)
         self._blocks: dict[str, list[Floats]] = {}  # by rows, (size, places) one after another
         # by rows the next of each kind; one by one, of the present output, after what is ready
         self._places: dict[str, int] = {}
@@ -117,12 +116,6 @@ class Noted(Stream):
             found[own] = c
         return found, rows
 
-    def __del__(self) -> None:
-        """Give back the memory of what was drawn, where nobody else holds it."""
-        if self.__dict__.get("_memory") is not None:  # else of one output alone
-            self._blocks, self._sheets = {}, {}
-            self._memory.give_back()
-
     @property
     def bit_generator(self) -> Bits:  # type: ignore[override]  # it cannot be set in NumPy's either
         """As of NumPy. Whoever takes it, or spawns of it, draws plainly; by rows that may be for all outputs."""
@@ -138,7 +131,7 @@ class Noted(Stream):
         """What a mechanism gets: of a call for all outputs, or an object of this output's own, which no other output meets."""
         one = type(self).__new__(type(self))
         np.random.Generator.__init__(one, self._own_bits)
-        alone = {"_at": number, "_places": {}, "_ready": {}, "_apart": None, "_memory": None}
+        alone = {"_at": number, "_places": {}, "_ready": {}, "_apart": None}
         one.__dict__ = self.__dict__ if self.by_rows else self.__dict__ | alone
         return one
 
