@@ -180,7 +180,7 @@ def test_examples_run(name: str, tmp_path: Path) -> None:
     result = hpcdp.run(Study.from_dict(body, path.parent), tmp_path / "s.zarr", workers=0)
     assert result.spectrum()[0]["lower"] > 0.05
     claim = body["study"].get("claim")
-    assert claim is None or hpcdp.verify(result, claim).violated == (name == "claim")
+    assert claim is None or (hpcdp.verify(result, claim).verdict == "violation") == (name == "claim")
 
 
 def check_links(folder: Path, page: str) -> None:
