@@ -69,10 +69,10 @@ Rows = list[tuple[str, str]]
 """Lines of a plan, each with its name."""
 
 NO_ETA = (
-    "estimate.loss: one without an L̂ of all η was given, so that nothing chooses among them before the test; accepted by audit: "
-    "every other loss; by verify: this one too"
+    "estimate.loss: {} has no L̂ of all η, so that nothing chooses among them before the test; accepted by audit: every "
+    "other loss; by verify: this one too"
 )
-"""Why there is no audit of a method without one L̂ of a pair."""
+"""Why there is no audit of a method without one L̂ of a pair, whose loss is put in."""
 
 _PAIR_SECONDS = 5e-3  # of a pair, whatever its sizes: to read, learn and record
 _MOST = 2**50  # beyond this many nobody can draw; counts stay exact in float64

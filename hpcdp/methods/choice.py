@@ -12,7 +12,9 @@ from hpcdp.engine.costs import Costs
 from hpcdp.engine.method import Rows
 from hpcdp.mechanisms import READERS
 from hpcdp.store.layout import Generation, Layout
+from hpcdp.study.combinations import options_of
 from hpcdp.study.decisions import commit_choice, known_choice
+from hpcdp.study.methods import method_named
 from hpcdp.study.problem import Problem
 from hpcdp.study.reuse import FEWEST, Cut, Part
 
@@ -59,8 +61,7 @@ def part_seconds(costs: Costs, part: Part) -> float:
 
 def may_be_reused(problem: Problem) -> bool:
     """Whether a study without reuse could have it as it is."""
-    e = problem.study.estimate
-    fits = not (e.etas or e.renyi or e.refine or e.has_budget or e.other_losses)
+    e, fits = problem.study.estimate, options_of(problem.study) <= method_named("cross-fitting").takes
     return fits and e.keep == "all" and e.pool >= FEWEST
 
 

@@ -96,7 +96,7 @@ class Figure1(SeriesBySeries):
     asked = 'estimate.loss = "literal-knn"'
     takes = PLAIN - {"reader"} | {"etas"}
     accepted = "δ by ε and points by η, which each draw anew; knn and frequency for stored outputs"
-    unaudited = NO_ETA
+    unaudited = NO_ETA.format("literal-knn")
     counts = ("errors", "tests")
     ranking = "delta"
     draws_apart = True

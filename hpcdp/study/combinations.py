@@ -99,6 +99,11 @@ def _settings(study: Any) -> dict[str, str]:
     return found | {name: words for name, (is_so, words) in more.items() if is_so}
 
 
+def options_of(study: Any) -> frozenset[str]:
+    """The options that a study has, of `PLAIN` and `SPECIAL`."""
+    return (PLAIN | SPECIAL) & _settings(study).keys()
+
+
 def _words_of(study: Any, key: str) -> str:
     """A key that asks for a method, in the words of messages."""
     section, _, name = key.rpartition(".")

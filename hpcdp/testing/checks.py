@@ -21,7 +21,7 @@ from hpcdp.study._timing import time_draws
 from hpcdp.study.claims import as_claim
 from hpcdp.study.trial_draws import equals_no_chance
 from hpcdp.testing.declaration import Declared
-from hpcdp.testing.planned import SIDES, STAGES, Cell, choose_cell, levels_of, lower_bound
+from hpcdp.testing.planned import STAGES, Cell, choose_cell, levels_of, lower_bound
 from hpcdp.testing.power import LEAST_POWER, plan_sizes
 
 EXAMPLE = 'assert_private(f, d=D, d_prime=D1, claim="dp(epsilon=1)", catches="laplace(epsilon=1.5)", seconds=5)'
@@ -88,9 +88,8 @@ class PairOfLaws:
 
     def seconds_per_draw(self) -> float:
         """Seconds that one output of each side takes, by calls that no test sees."""
-        given: dict[str, Any] = {"seed": self._seed, "schema": self._schema}
-        draws = (partial(self._chunk, side, _PILOT_STAGE, 1, **given) for side in range(len(SIDES)))
-        found = [time_draws(draw, CHUNK) for draw in draws]
+        draw = partial(self._chunk, stage=_PILOT_STAGE, number=1, seed=self._seed, schema=self._schema)
+        found = [time_draws(lambda size: draw(0, size=size), CHUNK), time_draws(lambda size: draw(1, size=size), CHUNK)]
         return sum(one.per_draw + one.per_call / CHUNK for one in found)
 
 

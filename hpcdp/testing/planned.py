@@ -25,7 +25,6 @@ from hpcdp.study.claims import Claim
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SIDES = ("D", "D'")
 STAGES = ("learn", "choose", "test")
 
 _CELLS = 64  # of equally many outputs, and ever smaller ones towards both ends

@@ -71,7 +71,7 @@ class Histogram(Method):
     takes = PLAIN | {"precision", "domain"}
     accepted = "bins and a precision, or another loss"
     needs_levels = False
-    unaudited = NO_ETA
+    unaudited = NO_ETA.format("histogram")
 
     def kept_stages(self, problem: Problem) -> tuple[Stage, ...]:
         kept = super().kept_stages(problem)
