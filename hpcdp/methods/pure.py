@@ -233,7 +233,7 @@ class Pure(SampleSplit):
                 yield spans_of(problem, index, number, choice), [problem.test.chunk] * 2
 
     def summary(self, records: Records, study: Any, arrays: Arrays, pairs: list[dict[str, Any]]) -> dict[str, Any]:
-        return {"pure": describe_pure(records.problem, records.index, arrays, pairs)}
+        return {"pure": describe_pure(records, arrays, pairs)}
 
 
 METHOD = Pure()
@@ -330,7 +330,7 @@ def _in_set(choice: Choice, histogram: Ints) -> Ints:
     return histogram[:, 2] if choice.region.direction == 0 else histogram[::-1, 0]
 
 
-def describe_pure(problem: Problem, index: Index, arrays: Arrays, pairs: list[dict[str, Any]]) -> dict[str, Any] | None:
+def describe_pure(records: Records, arrays: Arrays, pairs: list[dict[str, Any]]) -> dict[str, Any] | None:
     """What `show --pure --format json` prints below "pure"; None while no pair is tested.
 
     Of the pair with the largest certified limit: where all pairs are tested their limits hold together, so it may be picked.
@@ -339,6 +339,7 @@ def describe_pure(problem: Problem, index: Index, arrays: Arrays, pairs: list[di
     known = np.flatnonzero(~np.isnan(certified))
     if not known.size:
         return None
+    problem, index = records.problem, records.index
     best, pure = int(known[certified[known].argmax()]), problem.study.pure
     rows = (
         [{**pairs[n], **_entry(problem, index, arrays, int(n))} for n in known]

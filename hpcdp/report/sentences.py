@@ -149,8 +149,9 @@ def _pure(verdict: Verdict) -> tuple[str, list[str], float | None]:
     lower, is_binned = at_least(found.lower, ".5f"), "interval" in result.notions
     who = "midpoints of the domain" if found.pair < 0 else f"{result.describe_pair(found.pair)}, {found.direction}"
     judge = "the limits of all bins" if is_binned else "the test of [pure]"
+    violated = " (violated)" if found.violated else ""
     details = [
-        f"Pure ε is at least {lower} by {who}; the claim allows {found.claimed:g}. It is judged by {judge} alone."
+        f"Pure ε is at least {lower} by {who}; the claim allows {found.claimed:g}{violated}. It is judged by {judge} alone."
     ]
     upper = (result.pure or {}).get("upper")
     if upper is not None and upper <= found.claimed:

@@ -60,7 +60,7 @@ def test_a_refuted_claim_says_so_and_other_sets_have_no_estimate(tmp_path):
 def test_what_is_wrong_is_said(tmp_path):
     found = risk_store(tmp_path, LAWS)
     said = call("show", found.store, "--risk", "1", "--delta", "0", code=2).stderr
-    assert "--risk: accepted alone; given with it: --delta" in said
+    assert "--delta, --risk: accepted: one of them; given: both" in said
     for text in ("-1", "inf", "x"):
         with pytest.raises(SystemExit, match="2"):
             make_parser().parse_args(["show", "s.zarr", "--risk", text])

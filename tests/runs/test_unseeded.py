@@ -65,7 +65,7 @@ def test_a_program_may_declare_it_too_but_may_not_repeat_itself(tmp_path: Path) 
 def test_failures_that_tell_are_named() -> None:
     study = make_study("laplace", {"scale": 1.0}, [([0.0], [1.0])], train=100, test=100, seed=5, epsilons=[0.0])
     changed = study.mechanism.model_copy(update={"reproducible": False})
-    words = "the law of outputs given"
+    words = "the distribution of outputs given"
     assert words in "\n".join(trust_words(study.model_copy(update={"mechanism": changed})))
     assert words not in "\n".join(trust_words(study))
 
