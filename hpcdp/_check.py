@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
@@ -34,13 +35,15 @@ def without_contents(value: Any) -> str:
     return f"of type {type(value).__name__}"
 
 
-def real(name: str, value: Any, accepted: str = "a finite number") -> float:
-    """Return `value` as a float; refuse what is not a finite real number (a bool is none).
+def real(
+    name: str, value: Any, accepted: str = "a finite number", holds: Callable[[float], bool] = lambda _: True
+) -> float:
+    """Return `value` as a float; refuse what is not a finite real number (a bool is none) of which it holds.
 
     Raises:
-        ValueError: `value` is no number, NaN or infinite.
+        ValueError: `value` is no number, NaN or infinite, or it does not hold of it.
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or not holds(float(value)):
         raise refusal(name, value, accepted)
     return float(value)
 
@@ -51,10 +54,7 @@ def positive(name: str, value: Any) -> float:
     Raises:
         ValueError: `value` is no finite number > 0.
     """
-    number = real(name, value, "a finite number > 0")
-    if number <= 0.0:
-        raise refusal(name, value, "a finite number > 0")
-    return number
+    return real(name, value, "a finite number > 0", lambda number: number > 0.0)
 
 
 def non_negative(name: str, value: Any) -> float:
@@ -63,10 +63,7 @@ def non_negative(name: str, value: Any) -> float:
     Raises:
         ValueError: `value` is no finite number >= 0.
     """
-    number = real(name, value, "a finite number >= 0")
-    if number < 0.0:
-        raise refusal(name, value, "a finite number >= 0")
-    return number
+    return real(name, value, "a finite number >= 0", lambda number: number >= 0.0)
 
 
 def fraction(name: str, value: Any) -> float:
@@ -75,10 +72,7 @@ def fraction(name: str, value: Any) -> float:
     Raises:
         ValueError: `value` is no number from 0 to 1.
     """
-    number = real(name, value, "a number from 0 to 1")
-    if not 0.0 <= number <= 1.0:
-        raise refusal(name, value, "a number from 0 to 1")
-    return number
+    return real(name, value, "a number from 0 to 1", lambda number: 0.0 <= number <= 1.0)
 
 
 def integer(name: str, value: Any, least: int) -> int:

@@ -17,6 +17,7 @@ import socket
 import sys
 import time
 from collections import deque
+from collections.abc import Container
 from contextlib import suppress
 from dataclasses import dataclass
 from select import POLLIN, poll
@@ -29,63 +30,43 @@ from hpcdp._base import compiling, doing
 from hpcdp._base._link import Link
 from hpcdp._base.asked import ask_as
 from hpcdp._base.raised import carried
+from hpcdp._base.signals import how_ended
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36  # linux/prctl.h
-_IS_LINUX = sys.platform == "linux"
 _LONGEST = 5.0  # seconds in which killed processes are waited for; those of another user may not be killed
 
 
-def adopt_orphans() -> None:
-    """From now on whatever is left below this process becomes its child."""
+def _adopt_orphans(name: str) -> None:
+    """From now on whatever is left below this process becomes its child. name: what `ps -e` calls it, up to 15 characters."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(_PR_SET_NAME, name.encode())
 
 
-def die_with(parent: int) -> None:
+def _die_with(parent: int) -> None:
     """In a fork of this process: be killed when it ends."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
 
-def name_process(name: str) -> None:
-    """What `ps -e` and `top` call this process; up to 15 characters."""
-    if _IS_LINUX:
-        ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+def _prctl(option: int, value: Any) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def reap(child: int) -> int | None:
-    """Reap all children that ended; the status of this one if it was among them."""
-    found = None
-    with suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            found = ended[1] if ended[0] == child else found
-    return found
-
-
-def kill_below() -> None:
-    """Kill all children, and theirs as they become ours."""
+def _kill_below(spared: Container[int] = ()) -> None:
+    """Kill all children but some, and theirs as they become ours."""
     end = time.monotonic() + _LONGEST
-    while (below := children(os.getpid())) and time.monotonic() < end:
+    while (
+        below := [one.pid for one in psutil.Process().children() if one.pid not in spared]
+    ) and time.monotonic() < end:
         for child in below:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(child, signal.SIGKILL)
         time.sleep(0.002)
-        reap(0)
-
-
-def children(parent: int) -> list[int]:
-    """Children of a process, dead ones too; none where there is no /proc."""
-    found = []
-    for name in os.listdir("/proc") if _IS_LINUX else []:
-        with suppress(OSError, ValueError, IndexError), open(f"/proc/{int(name)}/stat", "rb") as stat:
-            if int(stat.read().rpartition(b")")[2].split()[1]) == parent:  # one may end while it is looked at
-                found.append(int(name))
-    return found
-
-
-def _prctl(option: int, value: int) -> None:
-    if _IS_LINUX:
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+        for child in below:
+            with suppress(ChildProcessError):
+                os.waitpid(child, os.WNOHANG)
 
 
 _LOOK = 0.5  # seconds between looks at draws, deadlines and memory
@@ -176,7 +157,7 @@ class Server:
         for child in list(self._children.values()):
             child.call = None
             self._lose(child)
-        kill_below()
+        _kill_below()
         self._link.send("cleared")
 
     def _deal(self) -> None:
@@ -207,7 +188,7 @@ class Server:
             theirs.close()
             return None
         if pid == 0:
-            die_with(server)
+            _die_with(server)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for other in (self._ended, self._wake):
@@ -272,23 +253,18 @@ class Server:
         self._poll.unregister(child.link.fileno())
         del self._children[child.link.fileno()]
         child.link.close()
-        self._kill_orphans()
+        _kill_below({other.pid for other in self._children.values()})
         if (call := child.call) is None:
             return
         call.deaths += 1
         if call.deaths < call.tries and "limit" not in why:
             self._calls.appendleft(call)
         else:
-            self._link.send("died", call.number, {"how": _how(status), "risk": child.risk, "step": child.step, **why})
-
-    def _kill_orphans(self) -> None:
-        known = {child.pid for child in self._children.values()}
-        while orphans := set(children(os.getpid())) - known:
-            for orphan in orphans:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(orphan, signal.SIGKILL)
-                with suppress(ChildProcessError):
-                    os.waitpid(orphan, 0)
+            self._link.send(
+                "died",
+                call.number,
+                {"how": how_ended(os.waitstatus_to_exitcode(status)), "risk": child.risk, "step": child.step, **why},
+            )
 
     def _look(self) -> None:
         """Tell of draws that take long; end those beyond their limits, and the largest child where memory is short."""
@@ -323,17 +299,11 @@ def _bytes_of(pid: int) -> int:
     return found
 
 
-def _how(status: int) -> str:
-    code = os.waitstatus_to_exitcode(status)
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-
 def _work(link: Link, settings: dict[str, Any]) -> NoReturn:
     """A child: do calls until the server is gone. What is printed goes to standard error: results are the driver's."""
     try:
         os.setpgid(0, 0)
-        adopt_orphans()
-        name_process("hpcdp-child")
+        _adopt_orphans("hpcdp-child")
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides when it ends
         with open(os.devnull, "rb") as nothing:
             os.dup2(nothing.fileno(), 0)
@@ -381,13 +351,12 @@ def _answer(data: bytes) -> bytes:
 def main(descriptor: int) -> None:
     """Serve the executor at the other end of a descriptor."""
     link = Link(socket.socket(fileno=descriptor))
-    adopt_orphans()
-    name_process("hpcdp-server")
+    _adopt_orphans("hpcdp-server")
     with suppress(EOFError, ConnectionError, KeyboardInterrupt):
         compiling.tell_by(lambda: link.send("news", {"compiling": True}))
         module, warm = link.wait()
         getattr(importlib.import_module(module), warm)()
         gc.freeze()  # what is loaded stays shared with the children
         Server(link).serve()
-    kill_below()
+    _kill_below()
     os._exit(0)

@@ -7,7 +7,7 @@ before it begins. Outside a child process (`hpcdp._base.node`) nobody is told.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from hpcdp._base import compiling
@@ -17,7 +17,7 @@ LONG = 10.0
 
 _send: Callable[..., None] | None = None
 _steps: list[tuple[str, float | None]] = []
-_risks: list[str] = []
+_risks: list[tuple[str]] = []
 _first_type: list[tuple[str, str]] = []  # of the numbers that this process drew first, and where
 
 
@@ -27,19 +27,14 @@ def tell_by(send: Callable[..., None]) -> None:
     _send = send
 
 
-@contextmanager
-def drawing(describe: Callable[[], str], limit: float | None = None) -> Iterator[None]:
+def drawing(describe: Callable[[], str], limit: float | None = None) -> AbstractContextManager[None]:
     """Draw a chunk, or ask a user's own loss, within. limit: seconds after which the process is ended."""
-    if _send is None:
-        yield
-        return
-    _steps.append((describe(), limit))
-    _send("step", *_steps[-1])
-    try:
-        yield
-    finally:
-        _steps.pop()
-        _send("step", *(_steps[-1] if _steps else (None, None)))
+    return _announced("step", _steps, lambda: (describe(), limit))
+
+
+def at_risk(what: str) -> AbstractContextManager[None]:
+    """Other people's code runs within: should it end the process, it was `what`."""
+    return _announced("risk", _risks, lambda: (what,))
 
 
 def step() -> str | None:
@@ -48,18 +43,18 @@ def step() -> str | None:
 
 
 @contextmanager
-def at_risk(what: str) -> Iterator[None]:
-    """Other people's code runs within: should it end the process, it was `what`."""
+def _announced(kind: str, stack: list[Any], describe: Callable[[], tuple[Any, ...]]) -> Iterator[None]:
+    """Told of within, and at the end what it lies in."""
     if _send is None:
         yield
         return
-    _risks.append(what)
-    _send("risk", what)
+    stack.append(described := describe())
+    _send(kind, *described)
     try:
         yield
     finally:
-        _risks.pop()
-        _send("risk", _risks[-1] if _risks else None)
+        stack.pop()
+        _send(kind, *(stack[-1] if stack else [None] * len(described)))
 
 
 def tell(**news: Any) -> None:

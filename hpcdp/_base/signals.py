@@ -6,10 +6,20 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 _SAME = 1.0  # seconds within which a signal is the same one
+
+
+def how_ended(code: int) -> str:
+    """How a process ended, by its exit code as `subprocess` has it; some signals have no name."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    name = f"signal {-code}"
+    with suppress(ValueError):
+        name = signal.Signals(-code).name
+    return f"was ended by {name}"
 
 
 class Once:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from distributed import SpecCluster
 
 from hpcdp._base.files import make_folders, open_itself, replaced
-from hpcdp._base.signals import ignored
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
-from hpcdp.clusters.fleet import Unit, open_fleet
+from hpcdp.clusters.fleet import Unit, Units
 from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.profile import Profile
-from hpcdp.clusters.remote import OnDask
-from hpcdp.clusters.scheduler import QuietScheduler, dask_settings
+from hpcdp.clusters.remote import OnDask, open_fleet
+from hpcdp.clusters.scheduler import QuietScheduler, own_cluster
 from hpcdp.clusters.worker import WorkerJob, job_arguments
 from hpcdp.errors import StudyError
 
@@ -38,13 +37,13 @@ def check_allocation(profile: Profile) -> None:
         raise StudyError(f"size.nodes: at most the {nodes} nodes of this job; given: {profile.size.most}")
 
 
-class StepUnits:
+class StepUnits(Units):
     """Job steps, one a node, each of which runs a worker's script."""
 
     word = "step"
 
     def __init__(self, cluster: SpecCluster, profile: Profile, folder: JobFolder, arguments: dict[str, Any]) -> None:
-        self._cluster: Any = cluster
+        super().__init__(cluster)
         self._profile, self._folder, self._arguments = profile, folder, arguments
         self._steps: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
         self._count = 0
@@ -99,14 +98,6 @@ class StepUnits:
                 step.kill()
                 step.wait()
 
-    def workers(self) -> Mapping[str, int]:
-        """What the scheduler, in this process, has."""
-        return self._cluster.sync(self._cluster.scheduler.connected)
-
-    def dismiss(self) -> None:
-        """Workers leave, and their steps end."""
-        self._cluster.sync(self._cluster.scheduler.dismiss)
-
 
 @contextmanager
 def open_allocation(
@@ -116,8 +107,6 @@ def open_allocation(
     note: Callable[[str], None],
 ) -> Iterator[OnDask]:
     """A scheduler in this process, and a step of workers on every node of this job."""
-    import dask
-
     left = slurm.seconds_left(os.environ["SLURM_JOB_ID"])
     arguments = job_arguments(profile, folder, certificate, time.time() + left if left else None)
     security = certificate.security() if certificate else None
@@ -129,19 +118,13 @@ def open_allocation(
         "security": security,
     }
     make_folders(folder.root.parent, folder.logs)
-    with dask.config.set(dask_settings()):
-        ending = ExitStack()
-        try:
-            cluster = SpecCluster(
-                name=folder.name,
-                scheduler={"cls": QuietScheduler, "options": options},
-                security=security,
-                silence_logs="CRITICAL",
-            )
-            ending.enter_context(cluster)
-            units = StepUnits(cluster, profile, folder, arguments)
-            executor = open_fleet(ending, cluster, units, profile, note)
-            yield executor
-        finally:
-            with ignored():
-                ending.close()
+    with own_cluster() as ending:
+        cluster = SpecCluster(
+            name=folder.name,
+            scheduler={"cls": QuietScheduler, "options": options},
+            security=security,
+            silence_logs="CRITICAL",
+        )
+        ending.enter_context(cluster)
+        units = StepUnits(cluster, profile, folder, arguments)
+        yield open_fleet(ending, cluster, units, profile, note)

@@ -23,9 +23,8 @@ def cancel(layout: Layout, folder: JobFolder) -> list[str]:
     owner = holder(layout)
     try:
         slurm.cancel(job.id for job in drivers if job.state != "RUNNING")
-        slurm.terminate_script(
-            job.id for job in drivers if job.state == "RUNNING"
-        )  # it drains, as scancel would not let it
+        running = [job.id for job in drivers if job.state == "RUNNING"]
+        slurm.cancel(running, "--batch", "--signal=TERM")  # of the script alone: it drains, as scancel would not let it
     except slurm.SlurmError as error:
         raise StoreError(f"SLURM does not answer: {error}") from None
     said += [f"driver job {job.id}: told to end (it was {job.state.lower()})" for job in drivers]

@@ -9,37 +9,17 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hpcdp._base.node import NodeExecutor
 from hpcdp._base.threads import worker_threads
 from hpcdp.store.copies import StoreCopy, run_copied
 
 if TYPE_CHECKING:
+    from hpcdp.clusters.fleet import Fleet
     from hpcdp.mechanisms.functions import Parcel
 
 _PATIENCE = 120.0  # seconds; processes of this machine start within a few
-
-
-class Fleet(Protocol):
-    """Workers that come and go, such as those in jobs of a batch system. tries: failures in a row after which it gives up."""
-
-    tries: int
-
-    def want(self, tasks: int, seconds: float) -> None:
-        """So many tasks are left, which take so long in all."""
-
-    def freeze(self) -> None:
-        """Start no more workers: the run is about to end."""
-
-    def trouble(self) -> str | None:
-        """Why there can be no workers, when it has given up trying; else None."""
-
-    def waiting_for(self) -> str:
-        """What the workers that are not there yet wait for, in words."""
-
-    def status(self) -> dict[str, Any]:
-        """What `hpcdp status` tells: jobs, their states, what was used."""
 
 
 Hear = Callable[[dict[str, Any]], None]

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from hpcdp.clusters.profile import Profile
-from hpcdp.clusters.remote import OnDask, open_on_dask
 from hpcdp.clusters.slurm import ACTIVE, SlurmError
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds between tries to start units that fail
 _POLITE = 10.0  # seconds in which dismissed workers may leave by themselves
-_MEMORY = 0.95  # of a job's memory that its tasks may take: beyond, a batch system kills all of the job
 _REFUSED, _RELEASED = "REFUSED", "RELEASED"
 
 
@@ -49,25 +46,37 @@ class Unit:
         self.state, self.reason = _REFUSED, reason
 
 
-class Units(Protocol):
-    """How units are started, looked at and ended; each raises SlurmError when the batch system does not answer."""
+class Units(ABC):
+    """How units of a Dask cluster, whose scheduler is in this process, are started, looked at and ended.
+
+    Each method raises SlurmError when the batch system does not answer. word: what a unit is called.
+    """
 
     word: str
 
+    def __init__(self, cluster: SpecCluster) -> None:
+        self._cluster: Any = cluster
+
+    @abstractmethod
     def start(self, count: int) -> list[Unit]:
         """Start some; one that could not be started comes back refused, with the reason."""
 
+    @abstractmethod
     def look(self, units: Sequence[Unit]) -> None:
         """Bring states, times, nodes and reasons up to date."""
 
-    def dismiss(self) -> None:
-        """Ask all connected workers to leave, upon which their units end by themselves."""
-
+    @abstractmethod
     def end(self, units: Sequence[Unit]) -> None:
         """End those that run, and forget all of them."""
 
+    def dismiss(self) -> None:
+        """Ask all connected workers to leave, upon which their units end by themselves."""
+        self._cluster.sync(self._cluster.scheduler.dismiss)
+
     def workers(self) -> Mapping[str, int]:
         """Names of the workers that are connected, and how many tasks each has."""
+        found: Mapping[str, int] = self._cluster.sync(self._cluster.scheduler.connected)
+        return found
 
 
 class Fleet:
@@ -192,7 +201,7 @@ class Fleet:
         self._crowd = len(names)
         self._units.look(self._active)
         for unit in self._active:
-            unit.has_connected = unit.has_connected or any(_belongs(name, unit) for name in names)
+            unit.has_connected = unit.has_connected or unit.name in names
         if names:
             self._failures, self._last_failure = 0, ""
         gone = [unit for unit in self._active if not unit.is_active]
@@ -210,8 +219,7 @@ class Fleet:
             self._ended += gone
 
     def _mend(self) -> None:
-        target = self._target()
-        missing = target - len(self._active)
+        missing = (self._size(*self._wanted) if self._wanted[0] > 0 else 0) - len(self._active)
         if missing > 0 and not self._frozen and time.monotonic() >= self._not_before and not self.trouble():
             found = self._units.start(missing)
             refused = [unit for unit in found if not unit.is_active]
@@ -230,14 +238,11 @@ class Fleet:
         elif missing < 0:
             self._release(-missing)
 
-    def _target(self) -> int:
-        return self._size(*self._wanted) if self._wanted[0] > 0 else 0
-
     def _release(self, count: int) -> None:
         """End units that nobody will miss: those that wait in the queue, then those whose workers are idle."""
-        busy = [name for name, tasks in self._units.workers().items() if tasks]
+        busy = {name for name, tasks in self._units.workers().items() if tasks}
         waiting = [unit for unit in self._active if not unit.has_connected]
-        idle = [u for u in self._active if u.has_connected and not any(_belongs(name, u) for name in busy)]
+        idle = [unit for unit in self._active if unit.has_connected and unit.name not in busy]
         chosen = (waiting + idle)[:count]
         if not chosen:
             return
@@ -252,21 +257,3 @@ class Fleet:
         self._failures += 1
         self._last_failure = reason
         self._not_before = time.monotonic() + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self._failures - 1))
-
-
-def open_fleet(
-    ending: ExitStack, cluster: SpecCluster, units: Units, profile: Profile, note: Callable[[str], None]
-) -> OnDask:
-    """A client of a cluster and a fleet of units for it, started; both end, the fleet first, with `ending`."""
-    from distributed import Client
-
-    client = ending.enter_context(Client(cluster, set_as_default=False))
-    fleet = Fleet(units, profile.jobs_for, profile.cluster.poll, note)
-    ending.callback(fleet.close)
-    fleet.start()
-    memory = int(_MEMORY * profile.worker.memory)
-    return ending.enter_context(open_on_dask(client, profile.cluster.no_worker_timeout, fleet, memory))
-
-
-def _belongs(worker: str, unit: Unit) -> bool:
-    return worker == unit.name

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from dask_jobqueue import SLURMCluster
 from distributed.deploy.cluster import Cluster
 
 from hpcdp._base.files import make_folders, replaced
-from hpcdp._base.signals import ignored
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
-from hpcdp.clusters.fleet import Unit, open_fleet
+from hpcdp.clusters.fleet import Unit, Units
 from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.profile import Profile
-from hpcdp.clusters.remote import OnDask
-from hpcdp.clusters.scheduler import QuietScheduler, dask_settings
+from hpcdp.clusters.remote import OnDask, open_fleet
+from hpcdp.clusters.scheduler import QuietScheduler, own_cluster
 from hpcdp.clusters.worker import WorkerJob, job_arguments
 
 
@@ -56,14 +55,14 @@ class JobCluster(SLURMCluster):
                 job.status = type(job.status).closed
 
 
-class JobUnits:
+class JobUnits(Units):
     """Jobs of a JobCluster, as a fleet handles them."""
 
     word = "job"
 
     def __init__(self, cluster: JobCluster, cores: int, job_name: str) -> None:
-        self._cluster, self._cores, self._job_name = cluster, cores, job_name
-        self._scheduler: Any = cluster.scheduler
+        super().__init__(cluster)
+        self._cores, self._job_name = cores, job_name
 
     def start(self, count: int) -> list[Unit]:
         """Submit jobs."""
@@ -94,14 +93,6 @@ class JobUnits:
         self._cluster.sync(self._cluster.forget_jobs, [unit.name for unit in units])
         slurm.cancel(unit.id for unit in units if unit.is_active)
 
-    def workers(self) -> Mapping[str, int]:
-        """What the scheduler, in this process, has."""
-        return self._cluster.sync(self._scheduler.connected)
-
-    def dismiss(self) -> None:
-        """Workers leave, and their jobs end."""
-        self._cluster.sync(self._scheduler.dismiss)
-
 
 def cancel_orphans(name: str, note: Callable[[str], None]) -> None:
     """Cancel worker jobs that still wait for a driver that was killed; those that run leave by themselves."""
@@ -123,31 +114,23 @@ def open_jobs(
     note: Callable[[str], None],
 ) -> Iterator[OnDask]:
     """A scheduler in this process, and jobs of workers; all of them end with the context."""
-    import dask
-
     arguments = job_arguments(profile, folder, certificate)
     interface = arguments.pop("interface")
     options = {"dashboard_address": profile.cluster.dashboard_address, "port": profile.cluster.port}
     make_folders(folder.root.parent, folder.logs)
     cancel_orphans(folder.name, note)
-    with dask.config.set(dask_settings()):
-        ending = ExitStack()
-        try:
-            cluster = JobCluster(
-                name=folder.name,
-                scheduler_cls=QuietScheduler,
-                scheduler_options=options,
-                interface=interface,
-                security=certificate.security() if certificate else None,
-                silence_logs="CRITICAL",
-                **arguments,
-            )
-            ending.enter_context(cluster)
-            with replaced(folder.worker_script) as new:
-                new.write_text(cluster.job_script())
-            units = JobUnits(cluster, profile.worker.cores, folder.name)
-            executor = open_fleet(ending, cluster, units, profile, note)
-            yield executor
-        finally:
-            with ignored():
-                ending.close()
+    with own_cluster() as ending:
+        cluster = JobCluster(
+            name=folder.name,
+            scheduler_cls=QuietScheduler,
+            scheduler_options=options,
+            interface=interface,
+            security=certificate.security() if certificate else None,
+            silence_logs="CRITICAL",
+            **arguments,
+        )
+        ending.enter_context(cluster)
+        with replaced(folder.worker_script) as new:
+            new.write_text(cluster.job_script())
+        units = JobUnits(cluster, profile.worker.cores, folder.name)
+        yield open_fleet(ending, cluster, units, profile, note)

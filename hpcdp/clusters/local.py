@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
-from hpcdp._base.signals import ignored
 from hpcdp.clusters.certificates import security_in_memory
 from hpcdp.clusters.remote import OnDask, open_on_dask
-from hpcdp.clusters.scheduler import QuietScheduler, QuietWorker, dask_settings
-
-_PATIENCE = 120.0  # seconds; processes of this machine start within a few
+from hpcdp.clusters.scheduler import QuietScheduler, QuietWorker, own_cluster
 
 
 @contextmanager
@@ -19,25 +16,17 @@ def open_local(workers: int, dashboard: bool = False) -> Iterator[OnDask]:
 
     dashboard: one that anybody here can look at.
     """
-    import dask
     from distributed import Client, SpecCluster
 
     own = {"host": "127.0.0.1", "protocol": "tls://", "security": security_in_memory()}
     scheduler = {**own, "port": 0, "dashboard_address": "127.0.0.1:0" if dashboard else None}
     worker = {**own, "nthreads": workers, "memory_limit": 0}
-    with dask.config.set(dask_settings()):
-        ending = ExitStack()
-        try:
-            cluster = ending.enter_context(
-                SpecCluster(
-                    workers={"here": {"cls": QuietWorker, "options": worker}},
-                    scheduler={"cls": QuietScheduler, "options": scheduler},
-                    security=own["security"],
-                    silence_logs="CRITICAL",
-                )
-            )
-            client = ending.enter_context(Client(cluster, set_as_default=False))
-            yield ending.enter_context(open_on_dask(client, _PATIENCE))
-        finally:
-            with ignored():
-                ending.close()
+    with own_cluster() as ending:
+        cluster = SpecCluster(
+            workers={"here": {"cls": QuietWorker, "options": worker}},
+            scheduler={"cls": QuietScheduler, "options": scheduler},
+            security=own["security"],
+            silence_logs="CRITICAL",
+        )
+        client = ending.enter_context(Client(ending.enter_context(cluster), set_as_default=False))
+        yield ending.enter_context(open_on_dask(client, OnDask.patience))

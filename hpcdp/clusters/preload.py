@@ -13,7 +13,6 @@ import time
 from typing import Any
 
 _LOOK = 0.5  # seconds
-_timers: set[asyncio.Task[None]] = set()
 
 
 async def dask_setup(worker: Any) -> None:
@@ -21,16 +20,14 @@ async def dask_setup(worker: Any) -> None:
     end, drain = os.environ.get("HPCDP_JOB_END"), float(os.environ.get("HPCDP_DRAIN", "60"))
     if end is None:
         return
-    timer = asyncio.create_task(_leave_in_time(worker, float(end), drain))
-    _timers.add(timer)
-    timer.add_done_callback(_timers.discard)
+    worker.hpcdp_timer = asyncio.create_task(_leave_in_time(worker, float(end), drain))
 
 
-async def dask_teardown(_: Any) -> None:
+async def dask_teardown(worker: Any) -> None:
     """Forget the timer."""
-    for timer in list(_timers):
-        if timer is not asyncio.current_task():
-            timer.cancel()
+    timer = getattr(worker, "hpcdp_timer", None)
+    if timer is not None and timer is not asyncio.current_task():
+        timer.cancel()
 
 
 async def _leave_in_time(worker: Any, end: float, drain: float) -> None:

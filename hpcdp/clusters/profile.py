@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from hpcdp._base.files import read_toml
 from hpcdp._base.messages import describe_errors
 from hpcdp.clusters._directives import REFUSED, refused_in
+from hpcdp.clusters.slurm import seconds_of
 from hpcdp.errors import StudyError
 from hpcdp.study.section import WHOLE, Section, duration_seconds
 
@@ -27,10 +28,8 @@ _BYTES = {"K": 10, "M": 20, "G": 30, "T": 40}
 def _seconds(value: Any) -> int:
     """Whole seconds of a study's durations, of "30m", or as SLURM writes them: "MM:SS", "HH:MM:SS", "D-HH:MM:SS"."""
     if isinstance(value, str):
-        clock = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", value.strip())
-        if clock:
-            days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
-            return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+        if (found := seconds_of(value.strip())) is not None:
+            return found
         simple = re.fullmatch(r"(\d+)\s*([a-z]+)", value.strip())
         with suppress(ValueError, OverflowError):
             return int(duration_seconds(f"{simple[1]} {'min' if simple[2] == 'm' else simple[2]}" if simple else ""))
@@ -255,10 +254,3 @@ class Profile(Section):
             return cls.model_validate(data)
         except pydantic.ValidationError as error:
             raise StudyError(f"{name}: " + describe_errors(error, cls)) from None
-
-
-def clock(seconds: int) -> str:
-    """D-HH:MM:SS, as SLURM takes a time limit."""
-    minutes, second = divmod(seconds, 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours // 24}-{hours % 24:02}:{minute:02}:{second:02}"

@@ -12,22 +12,24 @@ import os
 import pickle
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import dask
-from distributed import CancelledError, Client, KilledWorker, Worker, WorkerPlugin
+from distributed import CancelledError, Client, KilledWorker, SpecCluster, Worker, WorkerPlugin
 from distributed import Future as DaskFuture
 
 from hpcdp._base.limits import SPARE_FILES, may_open, open_files
 from hpcdp._base.node import NodeExecutor
 from hpcdp._base.raised import carried, describe_raised
-from hpcdp.clusters.executors import Call, Fleet, Hear, TaskExecutor
+from hpcdp.clusters.executors import Call, Hear, TaskExecutor
+from hpcdp.clusters.fleet import Fleet, Units
+from hpcdp.clusters.profile import Profile
 from hpcdp.errors import HpcdpError, PlaceError
 from hpcdp.store.copies import StoreCopy
 from hpcdp.store.layout import COPY
@@ -37,6 +39,7 @@ _FRESH = 2.0  # seconds for which a count of threads is believed
 _ANSWER = 5.0  # seconds in which a scheduler that lives answers; one that is frozen must not stop who asks
 _PAUSE = 0.5  # seconds from one try to fetch a result to the next
 _TRIES = 10  # to read a result that is there
+_MEMORY = 0.95  # of a job's memory that its tasks may take: beyond, a batch system kills all of the job
 
 
 class NodePlugin(WorkerPlugin):
@@ -102,12 +105,7 @@ class OnDask(TaskExecutor):
     def threads(self) -> int:
         """Calls that can run at once now, at most two seconds old; 0 when the scheduler does not answer."""
         if time.monotonic() - self._asked > _FRESH:
-            try:
-                assert self.client.scheduler is not None
-                known = self.client.sync(self.client.scheduler.ncores, callback_timeout=_ANSWER)
-                self.known_threads = sum(known.values())
-            except (OSError, TimeoutError, ValueError, AssertionError):
-                self.known_threads = 0
+            self.known_threads = sum(self._ask("ncores").values())
             self._asked = time.monotonic()
             if not may_open(SPARE_FILES):  # a scheduler that can accept no worker waits for ever
                 raise PlaceError(
@@ -122,12 +120,18 @@ class OnDask(TaskExecutor):
 
     def running(self, underway: int) -> int:
         """How many of the run's calls workers have."""
-        try:
-            assert self.client.scheduler is not None
-            found = self.client.sync(self.client.scheduler.processing, workers=None, callback_timeout=_ANSWER)
-        except (OSError, TimeoutError, ValueError, AssertionError):
-            return 0
+        found = self._ask("processing", workers=None)
         return min(self.threads(), sum(self.name in str(key) for keys in found.values() for key in keys))
+
+    def _ask(self, what: str, **named: Any) -> Mapping[str, Any]:
+        """What the scheduler says of each worker; nothing where it does not answer."""
+        try:
+            found: Mapping[str, Any] = self.client.sync(
+                getattr(self.client.scheduler, what), callback_timeout=_ANSWER, **named
+            )
+        except (OSError, TimeoutError, ValueError, AttributeError):
+            return {}
+        return found
 
     def find_dashboard(self) -> None:
         """Ask where the scheduler's dashboard listens: host:port, as the scheduler's own host sees it."""
@@ -211,3 +215,15 @@ def open_on_dask(
     finally:
         with suppress(OSError, RuntimeError, ValueError, TimeoutError):  # no scheduler, or nothing was prepared
             client.unregister_worker_plugin(executor.name)
+
+
+def open_fleet(
+    ending: ExitStack, cluster: SpecCluster, units: Units, profile: Profile, note: Callable[[str], None]
+) -> OnDask:
+    """A client of a cluster and a fleet of units for it, started; both end, the fleet first, with `ending`."""
+    client = ending.enter_context(Client(cluster, set_as_default=False))
+    fleet = Fleet(units, profile.jobs_for, profile.cluster.poll, note)
+    ending.callback(fleet.close)
+    fleet.start()
+    memory = int(_MEMORY * profile.worker.memory)
+    return ending.enter_context(open_on_dask(client, profile.cluster.no_worker_timeout, fleet, memory))

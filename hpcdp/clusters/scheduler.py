@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import dask
 from distributed import Scheduler, Worker
 
+from hpcdp._base.signals import ignored
 from hpcdp.clusters.scratch import private_folder
 
 SETTINGS: dict[str, Any] = {
@@ -23,9 +27,19 @@ SETTINGS: dict[str, Any] = {
 """What Dask's configuration is while such a cluster starts, on every machine."""
 
 
-def dask_settings() -> dict[str, Any]:
-    """The same on this machine: Dask puts its temporary folder first in `sys.path`, so no stranger may have made it."""
-    return {**SETTINGS, "temporary-directory": str(private_folder())}
+@contextmanager
+def own_cluster() -> Iterator[ExitStack]:
+    """Start a cluster within: what is on the stack ends with the context, whatever signals come meanwhile.
+
+    Dask puts its temporary folder first in `sys.path`, so no stranger may have made it.
+    """
+    with dask.config.set({**SETTINGS, "temporary-directory": str(private_folder())}):
+        ending = ExitStack()
+        try:
+            yield ending
+        finally:
+            with ignored():
+                ending.close()
 
 
 class QuietWorker(Worker):

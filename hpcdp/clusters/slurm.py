@@ -65,30 +65,25 @@ def submit(script: str, arguments: Sequence[str] = ()) -> str:
 
 def jobs_named(names: Iterable[str]) -> list[Job]:
     """This user's jobs of these names that run, wait, or ended a short time ago."""
-    return _parse(_queue("--me", "--name", ",".join(names)))
+    words = ("--noheader", "--states=all", "--format=" + "|".join(_FIELDS), "--me", "--name", ",".join(names))
+    jobs = []
+    for line in call("squeue", *words).splitlines():
+        parts = line.split("|", len(_FIELDS) - 1)
+        if len(parts) == len(_FIELDS):
+            number, name, state, elapsed, node, cpus, reason = (part.strip() for part in parts)
+            jobs.append(Job(number, name, state, seconds_of(elapsed) or 0, node, int(cpus or 0), reason))
+    return jobs
 
 
 def seconds_left(job: str) -> int | None:
     """Seconds until a running job's walltime ends; None when it has none."""
-    return _elapsed(call("squeue", "--noheader", "--format=%L", "--jobs", job).strip()) or None
+    return seconds_of(call("squeue", "--noheader", "--format=%L", "--jobs", job).strip()) or None
 
 
-def _queue(*arguments: str) -> str:
-    return call("squeue", "--noheader", "--states=all", "--format=" + "|".join(_FIELDS), *arguments)
-
-
-def cancel(ids: Iterable[str]) -> None:
-    """Cancel jobs; those that ended already are no error."""
-    some = list(ids)
-    if some:
-        call("scancel", "--quiet", *some, accept=(0, 1))
-
-
-def terminate_script(ids: Iterable[str]) -> None:
-    """SIGTERM to the batch scripts of running jobs, and to nothing else."""
-    some = list(ids)
-    if some:
-        call("scancel", "--quiet", "--batch", "--signal=TERM", *some, accept=(0, 1))
+def cancel(ids: Iterable[str], *how: str) -> None:
+    """Cancel jobs; those that ended already are no error. how: other options of scancel."""
+    if some := list(ids):
+        call("scancel", "--quiet", *how, *some, accept=(0, 1))
 
 
 def call(*command: str, accept: Sequence[int] = (0,), environment: Mapping[str, str] | None = None) -> str:
@@ -113,20 +108,17 @@ def call(*command: str, accept: Sequence[int] = (0,), environment: Mapping[str, 
     return done.stdout
 
 
-def _parse(text: str) -> list[Job]:
-    jobs = []
-    for line in text.splitlines():
-        parts = line.split("|", len(_FIELDS) - 1)
-        if len(parts) == len(_FIELDS):
-            number, name, state, elapsed, node, cpus, reason = (part.strip() for part in parts)
-            jobs.append(Job(number, name, state, _elapsed(elapsed), node, int(cpus or 0), reason))
-    return jobs
-
-
-def _elapsed(text: str) -> int:
-    """Seconds of squeue's [D-][HH:]MM:SS; 0 where it says INVALID."""
+def seconds_of(text: str) -> int | None:
+    """Seconds of SLURM's [D-][HH:]MM:SS; None where it is no such time, as where squeue says INVALID."""
     found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
     if not found:
-        return 0
+        return None
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def clock(seconds: int) -> str:
+    """D-HH:MM:SS, as SLURM takes a time limit."""
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours // 24}-{hours % 24:02}:{minute:02}:{second:02}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from hpcdp._base.files import make_folders, replaced
 from hpcdp.clusters import slurm
 from hpcdp.clusters.folder import JobFolder, driver_name
-from hpcdp.clusters.profile import Profile, clock
+from hpcdp.clusters.profile import Profile
 from hpcdp.clusters.worker import log_directives
 from hpcdp.errors import LeaseError, StoreError
 from hpcdp.store.layout import Layout
@@ -45,7 +45,7 @@ def driver_script(profile: Profile, folder: JobFolder, store: Path, trust_code: 
         *([f"--partition={queue}"] if queue else []),
         *([f"--account={account}"] if account else []),
         *size,
-        f"--time={clock(profile.driver_walltime)}",
+        f"--time={slurm.clock(profile.driver_walltime)}",
         f"--signal=B:USR1@{site.drain}",
         "--requeue" if driver.resubmit else "--no-requeue",
         *directives,

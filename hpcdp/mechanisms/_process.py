@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.signals import how_ended
 from hpcdp._base.threads import program_environment
 from hpcdp.errors import MechanismError
 
@@ -183,15 +184,8 @@ class Process:
         except subprocess.TimeoutExpired:
             how = "closed its standard output before it had answered"
         else:
-            how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+            how = how_ended(code)
         return MechanismError(f"the program {how}{self.describe_errors()}")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -87,33 +87,6 @@ def _flat(databases: NDArray[Any], many: bool) -> Array:
     return rows[:, 0] if rows.shape[1] == 1 else rows
 
 
-def _adds(rng: np.random.Generator) -> bool:
-    """Whether the generator adds a centre as it draws, rounded as an array's sum is: NumPy's may contract it, hpcdp's do not."""
-    return type(rng) is not np.random.Generator
-
-
-def draw_laplace(centre: Array | float, scale: float, size: int, rng: np.random.Generator) -> Array:
-    """Draw `size` outputs `centre` + Laplace noise of `scale`: (size,) for one number, else (size, d)."""
-    centres = np.asarray(centre, np.float64).reshape(-1)
-    if centres.size == 1 and _adds(rng):
-        return rng.laplace(centres.item(), scale, size)
-    out = rng.laplace(0.0, scale, size=size if centres.size == 1 else (size, centres.size))
-    out += centres
-    return out
-
-
-def draw_gaussian(centre: Array | float, sigma: float, size: int, rng: np.random.Generator) -> Array:
-    """Draw `size` outputs `centre` + normal noise of `sigma`: (size,) for one number, else (size, d)."""
-    centres = np.asarray(centre, np.float64).reshape(-1)
-    if centres.size == 1 and _adds(rng):
-        return rng.normal(centres.item(), sigma, size)
-    out = rng.standard_normal(size=size if centres.size == 1 else (size, centres.size))
-    if sigma != 1.0:
-        out *= sigma
-    out += centres
-    return out
-
-
 class Added(NamedTuple):
     """Noise that is added to the numbers of one database, or of many.
 
@@ -127,19 +100,25 @@ class Added(NamedTuple):
 
     def draw(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """`size` outputs of the one database: (size,) for one number, else (size, d)."""
-        if self.noise == "laplace":
-            return draw_laplace(self.centres, self.spread, size, rng)
-        if self.noise == "gaussian":
-            return draw_gaussian(self.centres, self.spread, size, rng)
-        return np.full(size, self.centres[0]) if self.centres.size == 1 else np.tile(self.centres, (size, 1))
+        if self.noise is None:
+            return np.full(size, self.centres[0]) if self.centres.size == 1 else np.tile(self.centres, (size, 1))
+        centres, noise = np.asarray(self.centres, np.float64).reshape(-1), self._noise(rng)
+        if centres.size == 1 and type(rng) is not np.random.Generator:  # hpcdp's add as arrays do, NumPy's may contract
+            return np.asarray(noise(centres.item(), self.spread, size))
+        out = np.asarray(noise(0.0, self.spread, size if centres.size == 1 else (size, centres.size)))
+        out += centres
+        return out
 
     def draw_each(self, rng: np.random.Generator) -> NDArray[Any]:
         """One output of each of many databases."""
-        if self.noise is None:
-            return self.centres
-        return self.centres + (rng.laplace if self.noise == "laplace" else rng.normal)(
-            0.0, self.spread, self.centres.shape
+        return (
+            self.centres
+            if self.noise is None
+            else self.centres + self._noise(rng)(0.0, self.spread, self.centres.shape)
         )
+
+    def _noise(self, rng: np.random.Generator) -> Callable[..., Any]:
+        return rng.laplace if self.noise == "laplace" else rng.normal
 
 
 def one_or_many(draw: Callable[..., Any]) -> Any:

@@ -243,7 +243,4 @@ def truncated_law(database: NDArray[Any], scale: float, noise: str, lower: float
     start, stop = real("lower", lower), real("upper", upper)
     if not start < stop or not math.isfinite(stop - start):
         raise refusal("lower, upper", (lower, upper), "lower < upper")
-    values = vector(database)
-    if values.size != 1 or not start <= values[0] <= stop:
-        raise refusal("database", values, f"one number from {start:g} to {stop:g}")
-    return float(values[0]), positive("scale", scale), start, stop
+    return real_score(database, start, stop), positive("scale", scale), start, stop

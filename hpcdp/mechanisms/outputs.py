@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from hpcdp._base.integers import exact_integers, lost_integer
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import MechanismError
-from hpcdp.keys import canonical_json
 from hpcdp.mechanisms.spelling import items_of, refused_integer, spell_outputs
 
 Outputs = NDArray[Any]
@@ -213,16 +212,11 @@ def _is_finite(values: NDArray[np.float64]) -> bool:
 
 
 def _strings(array: NDArray[Any]) -> Outputs:
-    out = np.empty(array.shape[0], object)
     try:
-        if array.ndim == 1:
-            out[:] = [item if isinstance(item, bytes) else item.encode() for item in array.tolist()]
-        else:
-            texts = [[c.decode("latin-1") if isinstance(c, bytes) else c for c in row] for row in array.tolist()]
-            out[:] = [canonical_json(row) for row in texts]
+        items = array.tolist()
     except (ValueError, SystemError) as error:  # NumPy raises the latter for code points that Unicode does not have
         raise MechanismError(f"the mechanism returned a string that is not valid Unicode: {error}") from None
-    return out
+    return spell_outputs(items, len(items))
 
 
 def schema_of(outputs: Outputs) -> Schema:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -212,21 +213,20 @@ class Stream(np.random.Generator):
 
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Normal with mean loc and standard deviation scale."""
-        if size is None and type(loc) is type(scale) is float and scale > 0.0:
-            return self._variates(NORMAL, loc, scale, None)  # the short way of Python loops
-        place, width = _plain(loc), _plain(scale)
-        if place is None or width is None or not _is_scale(width):
-            return super().normal(loc, scale, size)
-        return self._variates(NORMAL, place, width, size)
+        return self._located(NORMAL, super().normal, loc, scale, size)
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Laplace (double exponential) with mean loc and scale `scale`."""
+        return self._located(LAPLACE, super().laplace, loc, scale, size)
+
+    def _located(self, kind: int, other: Callable[..., Any], loc: Any, scale: Any, size: Any) -> Any:
+        """loc + scale · variates of a kind, or what NumPy's method makes of what the kernels do not take."""
         if size is None and type(loc) is type(scale) is float and scale > 0.0:
-            return self._variates(LAPLACE, loc, scale, None)
+            return self._variates(kind, loc, scale, None)  # the short way of Python loops
         place, width = _plain(loc), _plain(scale)
         if place is None or width is None or not _is_scale(width):
-            return super().laplace(loc, scale, size)
-        return self._variates(LAPLACE, place, width, size)
+            return other(loc, scale, size)
+        return self._variates(kind, place, width, size)
 
     def standard_exponential(
         self, size: Any = None, dtype: Any = np.float64, method: Any = "zig", out: Any = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +97,6 @@ def _are_alike(arrays: Sequence[NDArray[Any]]) -> bool:
 
 SUBSAMPLED = "subsampled"
 
-Take = Callable[[Ints, int], NDArray[Any]]
-"""Gives the batches of some draws, (draws, length) or (draws, length, columns), all of one length."""
-
 _BLOCK = 1 << 21  # numbers of rows in the batches that are in memory at once; a block's draws depend on it
 
 
@@ -147,7 +143,7 @@ def subsampled(
     check_batch(rows.shape[int(many)], batch, rate)
     if many:
         places, sizes = _draw_sorted(rows.shape[1], size, rng, batch, rate)
-        return _draw_each(inner, lambda draws, n: rows[draws[:, None], places[draws, :n]], sizes, rng)
+        return _draw_each(inner, rows, True, places, sizes, rng)
     starts, lengths = find_runs(rows)
     kinds = enumerate_batches(lengths, batch, rate)
     if kinds is None:
@@ -206,11 +202,6 @@ def _draw_sorted(
     return places, sizes
 
 
-def _take(rows: NDArray[Any], places: Ints, draws: Ints, length: int) -> NDArray[Any]:
-    """The batches of some draws, all of one length: (draws, length) or (draws, length, columns)."""
-    return rows[places[draws, :length]]
-
-
 def _draw_singly(
     inner: CallableMechanism,
     rows: NDArray[Any],
@@ -228,7 +219,7 @@ def _draw_singly(
         block = slice(first, min(size, first + step))
         places, sizes = _draw_sorted(rows.shape[0], block.stop - first, rng, batch, rate)
         if hasattr(inner.function, "each"):
-            parts.append((_draw_each(inner, partial(_take, rows, places), sizes, rng), sizes.size))
+            parts.append((_draw_each(inner, rows, False, places, sizes, rng), sizes.size))
             order[block] = np.arange(first, block.stop)
             continue
         chosen, counts, grouped = count_contents(places, rows)
@@ -238,13 +229,19 @@ def _draw_singly(
     return join_outputs(parts, order)
 
 
-def _draw_each(inner: CallableMechanism, take: Take, sizes: Ints, rng: np.random.Generator) -> Any:
-    """One output of each batch; batches of one size are drawn together where the mechanism has a way for that."""
+def _draw_each(
+    inner: CallableMechanism, rows: NDArray[Any], many: bool, places: Ints, sizes: Ints, rng: np.random.Generator
+) -> Any:
+    """One output of each batch; batches of one size are drawn together where the mechanism has a way for that.
+
+    rows: of one database, or of many, one for each batch.
+    """
     parts: list[tuple[Any, int]] = []
     order = np.argsort(sizes, kind="stable")
     lengths, firsts = np.unique(sizes[order], return_index=True)
     for length, draws in zip(lengths.tolist(), np.split(order, firsts[1:]), strict=True):
-        contents = take(draws, length)
+        chosen = places[draws, :length]
+        contents = rows[draws[:, None], chosen] if many else rows[chosen]
         outputs = inner.draw_each(contents, rng)
         if outputs is None:
             parts += [(inner.draw(content, 1, rng), 1) for content in contents]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,14 +49,12 @@ def pmf(
     return values[support][_edges_passed(edges, rng.random(size))]
 
 
-def outcome_values(outcomes: Sequence[float] | Sequence[str] | _Checked) -> NDArray[Any]:
+def outcome_values(outcomes: Sequence[float] | Sequence[str] | NDArray[Any]) -> NDArray[Any]:
     """Return the outcomes as an array of shape (k,).
 
     Raises:
         ValueError: the outcomes are not k >= 1 different finite numbers or k different strings.
     """
-    if isinstance(outcomes, _Checked):
-        return outcomes.array
     accepted = "a list of different finite numbers or of different strings"
     items = list(outcomes) if isinstance(outcomes, Sequence | np.ndarray) else []
     texts = sum(isinstance(item, str) for item in items)
@@ -105,29 +102,18 @@ def _edges_passed(edges: NDArray[np.float64], uniforms: NDArray[np.float64]) -> 
     return passed
 
 
-@dataclass(frozen=True)
-class _Checked:
-    """Outcomes or a table that were read and checked: that takes longer than a draw where it has many rows."""
-
-    array: NDArray[Any]
-
-
 def _prepare(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of pmf, checked; where something is wrong as they were, since the first draw says what."""
-    prepared = dict(parameters)
+    """Parameters of pmf as arrays, since reading lists takes longer than a draw; wrong ones stay, for the draw to refuse."""
     with suppress(ValueError):
         values = outcome_values(parameters["outcomes"])
-        prepared["table"] = _Checked(_rows(parameters["table"], values.size).copy())
-        prepared["outcomes"] = _Checked(values)
-    return prepared
+        return {**parameters, "outcomes": values, "table": _rows(parameters["table"], values.size).copy()}
+    return dict(parameters)
 
 
 pmf.prepare = _prepare  # type: ignore[attr-defined]
 
 
-def _rows(table: ArrayLike | _Checked, count: int) -> NDArray[np.float64]:
-    if isinstance(table, _Checked):
-        return table.array
+def _rows(table: ArrayLike, count: int) -> NDArray[np.float64]:
     accepted = f"one row of {count} probabilities, one per outcome, for every database"
     try:
         rows = np.asarray(table, dtype=np.float64)

@@ -109,10 +109,8 @@ def _modules(folder: Path) -> Iterator[Path]:
     for path in paths:
         with suppress(OSError):
             if path.is_dir() and (path / "__init__.py").is_file():
-                yield from _modules_below(path, endings)
+                yield from (
+                    found for found in sorted(path.rglob("*")) if found.name.endswith(endings) and found.is_file()
+                )
             elif path.name.endswith(endings) and path.is_file():
                 yield path
-
-
-def _modules_below(package: Path, endings: tuple[str, ...]) -> Iterator[Path]:
-    yield from (path for path in sorted(package.rglob("*")) if path.name.endswith(endings) and path.is_file())

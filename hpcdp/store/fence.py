@@ -64,12 +64,6 @@ def replace(layout: Layout, generation: Generation, new: Path, target: Path) -> 
             is_there = _put(new, target)
 
 
-def put(layout: Layout, new: Path, target: Path) -> None:
-    """Rename a file from behind the gate into place."""
-    make_folders(layout.root, target.parent)
-    os.replace(new, target)
-
-
 def discard(layout: Layout, generation: Generation, path: Path) -> None:
     """Delete a file or a folder, if it is there. LeaseError, and nothing is deleted, under an old generation."""
     refuse_links_to(layout.root, path.parent)

@@ -12,7 +12,7 @@ import re
 import stat
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -132,19 +132,15 @@ def read_records(layout: Layout, kind: str) -> Iterator[tuple[str, dict[str, Any
     """All records of a kind in the order of their names; a damaged one comes as its error."""
     places = dict(_known(layout).places.get(kind, {}))
     files: dict[str, int] = {}
-    try:
+    with ExitStack() as opened:
         for name in sorted(places):
             place = places[name]
             try:
                 if place.file not in files:
-                    with _opened(layout.journals / place.file) as file:
-                        files[place.file] = os.dup(file)
+                    files[place.file] = opened.enter_context(_opened(layout.journals / place.file))
                 yield name, _body_at(files[place.file], place, kind, name)
             except DamagedError as error:
                 yield name, error
-    finally:
-        for file in files.values():
-            os.close(file)
 
 
 def damaged_lines(layout: Layout) -> dict[str, str]:

@@ -13,7 +13,7 @@ from hpcdp._base.files import parse_json, read_bytes
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
 from hpcdp.store.arrays import read_array, write_array
-from hpcdp.store.fence import behind, discard, put, replace
+from hpcdp.store.fence import behind, discard, replace, replacing
 from hpcdp.store.layout import VERSION, Generation, Layout
 from hpcdp.store.records import put_json, read_json
 
@@ -44,12 +44,12 @@ def write_results(layout: Layout, arrays: Arrays, head: dict[str, Any], generati
             write_array(folder / name, values, names=dims, attributes=_ATTRIBUTES.get(name))
         whole, before = _root(layout, folder, sorted(arrays), head), _metadata(layout.root)
         before["attributes"]["complete"] = 0
-        _put_root(layout, folder, before)
+        _put_root(layout, before, generation)
         for name in {*_stored_names(layout), *arrays}:
             discard(layout, generation, layout.root / name)
             if name in arrays:
                 replace(layout, generation, folder / name, layout.root / name)
-        _put_root(layout, folder, whole)
+        _put_root(layout, whole, generation)
     dims_of = {name: list(dims) for name, (dims, _) in arrays.items()}
     put_json(layout, layout.results, {**head, "arrays": dims_of, "digests": digests_of(arrays)}, generation)
 
@@ -59,10 +59,10 @@ def digests_of(arrays: Arrays) -> dict[str, str]:
     return {name: digest_array(values) for name, (_, values) in arrays.items()}
 
 
-def _put_root(layout: Layout, folder: Path, metadata: dict[str, Any]) -> None:
-    """Replace the root's metadata. folder: behind the gate."""
-    (folder / "zarr.json").write_text(json.dumps(metadata))
-    put(layout, folder / "zarr.json", layout.root / "zarr.json")
+def _put_root(layout: Layout, metadata: dict[str, Any], generation: Generation) -> None:
+    """Replace the root's metadata."""
+    with replacing(layout, generation, layout.root / "zarr.json") as new:
+        new.write_text(json.dumps(metadata))
 
 
 def _stored_names(layout: Layout) -> list[str]:

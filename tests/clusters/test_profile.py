@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from commands import call, write_study
 
-from hpcdp.clusters.profile import Profile, Site, WorkerJob, clock
-from hpcdp.clusters.slurm import outside_a_job
+from hpcdp.clusters.profile import Profile, Site, WorkerJob
+from hpcdp.clusters.slurm import clock, outside_a_job
 from hpcdp.errors import StudyError
 
 SLURM = Path(__file__).parents[2] / "slurm"

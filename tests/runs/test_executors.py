@@ -96,6 +96,13 @@ def test_a_call_that_ends_its_process_is_blamed_alone(name: str) -> None:
         assert all(isinstance(error, ProcessDied) for error in died.values())
 
 
+def test_a_signal_without_a_name_is_blamed_too() -> None:
+    with NodeExecutor(1) as node:
+        error = node.submit(signal.raise_signal, signal.SIGRTMIN + 1).exception(60)
+        assert isinstance(error, ProcessDied)
+        assert error.how == f"was ended by signal {signal.SIGRTMIN + 1}"
+
+
 def hang(holds: bool) -> None:
     with doing.drawing(lambda: "a long draw", 0.5):
         if holds:  # Python's lock

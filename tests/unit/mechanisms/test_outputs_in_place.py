@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hpcdp.errors import MechanismError
 from hpcdp.mechanisms import load_builtin
 from hpcdp.mechanisms._callable import CallableMechanism, bind
-from hpcdp.mechanisms.additive import draw_gaussian, draw_laplace
+from hpcdp.mechanisms.additive import Added
 from hpcdp.mechanisms.outputs import MANY, Outputs, Schema, canonicalise
 from hpcdp.mechanisms.streams import Stream
 from hpcdp.study.sampler import Sampler
@@ -169,9 +169,9 @@ def test_numbers_that_are_not_finite_are_refused_in_place(bad: float) -> None:
             canonicalise(given, SIZE, fresh=True)
 
 
-@pytest.mark.parametrize(("draw", "method"), [(draw_gaussian, "normal"), (draw_laplace, "laplace")])
-def test_centres_are_added_as_to_an_array(draw: Callable[..., Any], method: str) -> None:
+@pytest.mark.parametrize(("name", "method"), [("gaussian", "normal"), ("laplace", "laplace")])
+def test_centres_are_added_as_to_an_array(name: str, method: str) -> None:
     """Philox adds the centre as it draws: the bits are those of noise to which an array's sum adds it, as NumPy's still are."""
     for make, centre, scale in product((Stream, np.random.default_rng), (0.0, 0.1, -3.7, 1e6), (1.0, 0.3)):
         noise = getattr(make(8), method)(0.0, scale, SIZE)
-        np.testing.assert_array_equal(draw(centre, scale, SIZE, make(8)), noise + centre)
+        np.testing.assert_array_equal(Added(np.array([centre]), name, scale).draw(SIZE, make(8)), noise + centre)
