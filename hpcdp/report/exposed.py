@@ -6,7 +6,7 @@ is told only where it is asked for.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -162,49 +162,22 @@ def exposed_table(result: Result, found: Exposure) -> Table:
     return Table(caption, columns, entries, PAIRS, EVERY_CELL, len(result.pairs) - len(entries))
 
 
-@dataclass(frozen=True)
-class Row:
-    """A row that was removed or edited, and the figures of its most exposed pair at one ε.
+def rank_rows(result: Result) -> tuple[float, list[dict[str, Any]]]:
+    """The ε at which the most exposed pair leads, and every removed or edited row there, as JSON has it, the most exposed first.
 
-    pair, direction, delta, standard_error, upper: of the pair and direction with the largest resolved δ̂; None where none is
-    resolved, or `lower` is above it. lower, lower_pair, lower_direction: the largest certified bound of its pairs
-    (finite-sample, all cells together).
-    within_noise: whether δ̂ is that of the most exposed row or within noise of it (approximate).
-    """
-
-    database: int
-    row: int
-    pair: int | None
-    direction: str | None
-    delta: float | None
-    standard_error: float | None
-    upper: float | None
-    lower: float
-    lower_pair: int
-    lower_direction: str
-    within_noise: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Ranking:
-    """Rows at one ε, where the most exposed pair leads: the largest resolved δ̂ first, then the largest certified bound."""
-
-    epsilon: float
-    rows: list[Row]
-
-
-def rank_rows(result: Result) -> Ranking:
-    """Every row of the pairs, the most exposed first.
+    Of a row, pair, direction, delta, standard_error, upper: of its pair and direction with the largest δ̂ that is distinguishable
+    from 0; None without one, or where `lower` is above it. lower, lower_pair, lower_direction: its largest certified bound
+    (finite-sample, of all pairs together). within_noise: whether δ̂ is that of the most exposed row or within noise of it.
 
     Raises:
-        StudyError: the pairs are not neighbours by a row, or no cell has its counts.
+        StudyError: the pairs are not neighbours by a row, or nothing has its counts.
     """
     if result.study.pairs.relative is None:
         kind = "given" if result.study.pairs.given is not None else "distributional"
         raise StudyError(f"--rows: accepted with pairs.relative; given: pairs.{kind}")
     known = ~np.isnan(result["delta"]).all(axis=(0, 1))
     if not known.any():
-        raise StudyError(f"--rows: no cell has all its counts yet; go on with: {resume_command(result.store)}")
+        raise StudyError(f"--rows: no counts are complete yet; go on with: {resume_command(result.store)}")
     found = find_exposure(result)
     column = found.column if found else int(np.flatnonzero(known)[result["epsilon"][known].argmin()])
     owned: dict[tuple[int, int], list[int]] = {}
@@ -212,43 +185,39 @@ def rank_rows(result: Result) -> Ranking:
         for row in entry["rows"]:
             owned.setdefault((entry["database"], row), []).append(entry["pair"])
     rows = [_row(result, found, column, place, pairs) for place, pairs in owned.items()]
-    rows.sort(key=lambda r: (-1.0 if r.delta is None else -1.0 - r.delta, -r.lower, r.database, r.row))
-    return Ranking(float(result["epsilon"][column]), rows)
+    rows.sort(key=lambda r: (-1.0 if r["delta"] is None else -1.0 - r["delta"], -r["lower"], r["database"], r["row"]))
+    return float(result["epsilon"][column]), rows
 
 
-def _row(result: Result, found: Exposure | None, column: int, place: tuple[int, int], pairs: list[int]) -> Row:
+def _row(
+    result: Result, found: Exposure | None, column: int, place: tuple[int, int], pairs: list[int]
+) -> dict[str, Any]:
     bounds = np.nan_to_num(result["lower"][pairs, :, column], nan=0.0)
     first, side = np.unravel_index(int(bounds.argmax()), bounds.shape)
-    lower = float(bounds[first, side])
-    shown = [] if found is None else [p for p in pairs if not np.isnan(found.delta[p])]
-    told: dict[str, Any] = dict.fromkeys(("pair", "direction", "delta", "standard_error", "upper")) | {
-        "within_noise": False
-    }
+    lower, shown = (
+        float(bounds[first, side]),
+        [] if found is None else [p for p in pairs if not np.isnan(found.delta[p])],
+    )
+    own: dict[str, Any] = dict.fromkeys(("pair", "direction", "delta", "standard_error", "upper"))
+    is_near = False
     if found is not None and shown:
         lead = max(shown, key=lambda p: (found.delta[p], -p))
         if found.delta[lead] >= lower:  # else another of its pairs certifies more
-            direction = int(found.direction[lead])
-            told = {
-                "pair": lead,
-                "direction": DIRECTIONS[direction],
-                "delta": float(found.delta[lead]),
-                "standard_error": float(found.error[lead]),
-                "upper": float(result["upper"][lead, direction, column]),
-                "within_noise": any(p == found.pair or p in found.close for p in shown),
-            }
-    best, way = pairs[int(first)], DIRECTIONS[int(side)]
-    return Row(database=place[0], row=place[1], lower=lower, lower_pair=best, lower_direction=way, **told)
+            direction, is_near = int(found.direction[lead]), any(p == found.pair or p in found.close for p in shown)
+            numbers = found.delta[lead], found.error[lead], result["upper"][lead, direction, column]
+            own = dict(zip(own, (lead, DIRECTIONS[direction], *map(float, numbers)), strict=True))
+    bound = {"lower": lower, "lower_pair": pairs[int(first)], "lower_direction": DIRECTIONS[int(side)]}
+    return {"database": place[0], "row": place[1], **own, **bound, "within_noise": is_near}
 
 
 def read_rows(result: Result, _: bool = True, contents: bool = False) -> Reading:
     """The removed or edited rows by how exposed they are. contents: what is in the rows too."""
-    ranking = rank_rows(result)
-    entries = [asdict(row) for row in ranking.rows]
+    epsilon, entries = rank_rows(result)
     if contents:
         held = _contents(result)
         entries = [entry | {"contents": held[entry["database"]][entry["row"]].tolist()} for entry in entries]
     columns = [
-        *([Column("database", "database")] if len({row.database for row in ranking.rows}) > 1 else []),
+        *([Column("database", "database")] if len({entry["database"] for entry in entries}) > 1 else []),
         Column("row", "row"),
         Column("delta", "δ̂", said=lambda e: "-" if e["delta"] is None else "~" * e["within_noise"] + share(e["delta"])),
         lower_column(),
@@ -264,11 +233,11 @@ def read_rows(result: Result, _: bool = True, contents: bool = False) -> Reading
         f"{percent(result.confidence)}; finite-sample."
     ]
     return Reading(
-        f"{result.name}: rows by exposure at ε = {ranking.epsilon:g}",
+        f"{result.name}: rows by exposure at ε = {epsilon:g}",
         [Table("Rows by exposure", columns, entries, PAIRS, EVERY_ROW, listed=_SHOWN)],
         notes,
-        lambda: result.heading | result.changed_entry | {"epsilon": ranking.epsilon, "rows": entries},
-        lambda: to_csv([*Row.__dataclass_fields__, *(["contents"] if contents else [])], entries),
+        lambda: result.heading | result.changed_entry | {"epsilon": epsilon, "rows": entries},
+        lambda: to_csv([*entries[0]], entries),
     )
 
 

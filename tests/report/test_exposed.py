@@ -90,23 +90,23 @@ def test_a_cell_that_tells_nothing_leads_nowhere(result):
     none = changed(made, delta=np.zeros_like(delta), spectrum_delta=np.zeros(3))
     assert find_exposure(none) is None
     assert exposed_lines(none) == []
-    ranking = rank_rows(none)
-    assert all(row.delta is None and not row.within_noise for row in ranking.rows)
+    _, rows = rank_rows(none)
+    assert all(row["delta"] is None and not row["within_noise"] for row in rows)
 
 
 def test_every_row_is_ranked_once_with_its_own_figures(result):
-    ranking, found = rank_rows(result), find_exposure(result)
-    assert sorted(row.row for row in ranking.rows) == [0, 1, 2, 3, 4, 5]
+    (epsilon, rows), found = rank_rows(result), find_exposure(result)
+    assert sorted(row["row"] for row in rows) == [0, 1, 2, 3, 4, 5]
     column = found.column
-    assert ranking.epsilon == result["epsilon"][column]
-    known = [row for row in ranking.rows if row.delta is not None]
+    assert epsilon == result["epsilon"][column]
+    known = [row for row in rows if row["delta"] is not None]
     assert len(known) >= 2
-    assert [row.delta for row in known] == sorted((row.delta for row in known), reverse=True)
-    for row in ranking.rows:
-        (pair,) = [entry["pair"] for entry in result.pairs if row.row in entry["rows"]]
-        assert row.lower == result["lower"][pair, :, column].max()
-        assert row not in known or (row.pair, row.delta) == (pair, result["delta"][pair, :, column].max())
-    assert {row.row for row in ranking.rows if row.within_noise} == {3, 4}
+    assert [row["delta"] for row in known] == sorted((row["delta"] for row in known), reverse=True)
+    for row in rows:
+        (pair,) = [entry["pair"] for entry in result.pairs if row["row"] in entry["rows"]]
+        assert row["lower"] == result["lower"][pair, :, column].max()
+        assert row not in known or (row["pair"], row["delta"]) == (pair, result["delta"][pair, :, column].max())
+    assert {row["row"] for row in rows if row["within_noise"]} == {3, 4}
 
 
 def test_csv_maps_pairs_to_rows(result):
