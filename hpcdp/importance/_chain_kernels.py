@@ -33,28 +33,35 @@ _LOG_ROOT_TAU, _LOG_TWO = 0.9189385332046727, 0.6931471805599453
 
 
 @kernel(error_model="numpy")
-def _start(rest, row):  # type: ignore[no-untyped-def]
+def _start(rest, c, step):  # type: ignore[no-untyped-def]
     """ℓ of an exponential: from where on it is beyond, not below 0."""
-    found = rest / row[COEFFICIENT]
-    if row[STEP] > 0.0:
-        found = row[STEP] * (np.ceil(found - _SLACK) - 1.0)
+    found = rest / c
+    if step > 0.0:
+        found = step * (np.ceil(found - _SLACK) - 1.0)
     return max(found, 0.0)
 
 
 @kernel(error_model="numpy")
-def _reach(kind, rest, row):  # type: ignore[no-untyped-def]
+def _reach(kind, rest, code, c, upper, step):  # type: ignore[no-untyped-def]
     """From where on, ℓ, a place is beyond, −∞ where it is drawn plainly, and how far it may go, 0: as far as it likes."""
     if kind == EXPONENTIAL:
-        start = _start(rest, row)
-        if row[UPPER] == 0.0 or row[CODE] == LED:
+        start = _start(rest, c, step)
+        if upper == 0.0 or code == LED:
             return start, 0.0
-        room = max(0.0, _start(rest + row[UPPER], row) - start)
-        if room == 0.0 and row[CODE] >= HELD:
-            room = row[STEP] if row[STEP] > 0.0 else row[UPPER] / row[COEFFICIENT]
+        room = max(0.0, _start(rest + upper, c, step) - start)
+        if room == 0.0 and code >= HELD:
+            room = step if step > 0.0 else upper / c
         return start, room
-    size = abs(row[COEFFICIENT])
-    near = rest / size
-    return (near, row[UPPER] / size) if near >= (_NEAR if kind == NORMAL else 0.0) else (-np.inf, 0.0)
+    near = rest / abs(c)
+    return (near, upper / abs(c)) if near >= (_NEAR if kind == NORMAL else 0.0) else (-np.inf, 0.0)
+
+
+@kernel(error_model="numpy")
+def _misses(kind, x, rest, code, c, upper, step):  # type: ignore[no-untyped-def]
+    """Whether a place cannot be drawn so."""
+    near, room = _reach(kind, rest, code, c, upper, step)
+    value = x if c > 0.0 else -x
+    return (value < near and code != LED and code != HELD) or (room > 0.0 and value >= near + room)
 
 
 @kernel(error_model="numpy")
@@ -64,9 +71,9 @@ def _held(room):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def _scored(value, row):  # type: ignore[no-untyped-def]
+def _scored(value, c, step):  # type: ignore[no-untyped-def]
     """What a variate gives to the score."""
-    return row[COEFFICIENT] * (np.ceil(value / row[STEP]) if row[STEP] > 0.0 else value)
+    return c * (np.ceil(value / step) if step > 0.0 else value)
 
 
 @kernel(error_model="numpy")
@@ -134,30 +141,21 @@ def draw_chained(kind, values, more, table, scores, base):  # type: ignore[no-un
             if kind == NORMAL and row[CODE] == LED:
                 values[i, j] = row[OWN] + row[OWN + 1] * rest + row[OWN + 2] * x
             elif row[CODE] != FREE:
-                near, room = _reach(kind, rest, row)
+                near, room = _reach(kind, rest, row[CODE], row[COEFFICIENT], row[UPPER], row[STEP])
                 if (row[CODE] == LED or row[CODE] == HELD) and near > 0.0:
                     values[i, j] = _led(more[i, j], x, near, room, row)
                 elif near > -np.inf:
                     rate = _rate(kind, near, row)
                     size = more[i, j] if kind == NORMAL else abs(x)
                     values[i, j] = sign * (near + (size % (room * rate) if room > 0.0 else size) / rate)
-            scores[i] += _scored(values[i, j], row)
+            scores[i] += _scored(values[i, j], row[COEFFICIENT], row[STEP])
 
 
 @kernel(error_model="numpy")
-def _misses(kind, x, rest, row):  # type: ignore[no-untyped-def]
-    """Whether a place cannot be drawn so."""
-    near, room = _reach(kind, rest, row)
-    value = x if row[COEFFICIENT] > 0.0 else -x
-    is_short = value < near and (row[CODE] == BEYOND or row[CODE] == ENDED)
-    return is_short or (room > 0.0 and value >= near + room)
-
-
-@kernel(error_model="numpy")
-def _term(kind, x, rest, row, kept):  # type: ignore[no-untyped-def]
+def _term(kind, x, rest, row, kept, c, j):  # type: ignore[no-untyped-def]
     """log g − log f of a chained place that can be drawn so, and the size of its terms.
 
-    kept: areas up to ℓ of so many steps of a lattice, NaN where one is not known yet.
+    kept[c, j]: areas up to ℓ of so many steps of a lattice, NaN where one is not known yet.
     """
     own = 0.5 * x * x if kind == NORMAL else abs(x)
     if kind == NORMAL and row[CODE] == LED:
@@ -165,19 +163,19 @@ def _term(kind, x, rest, row, kept):  # type: ignore[no-untyped-def]
         y = (x - mean) / row[OWN + 2]
         far, head = 0.5 * y * y, np.log(row[OWN + 2])
         return own - far - head, own + far + abs(head) + abs(y) * (abs(x) + abs(mean)) / row[OWN + 2]
-    near, room = _reach(kind, rest, row)
+    near, room = _reach(kind, rest, row[CODE], row[COEFFICIENT], row[UPPER], row[STEP])
     if near == -np.inf:
         return 0.0, 0.0
     value, rate = x if row[COEFFICIENT] > 0.0 else -x, _rate(kind, near, row)
     if (row[CODE] == LED or row[CODE] == HELD) and near > 0.0:
         head = _tail_area(room, row)
-        if row[STEP] == 0.0 or near >= (kept.size - 1) * row[STEP]:
+        if row[STEP] == 0.0 or near >= (kept.shape[2] - 1) * row[STEP]:
             head = -np.log(_area(near, row, head))
         else:
             steps = np.int64(np.rint(near / row[STEP]))
-            if np.isnan(kept[steps]):
-                kept[steps] = _area(near, row, 0.0)
-            head = -np.log(kept[steps] + head)
+            if np.isnan(kept[c, j, steps]):
+                kept[c, j, steps] = _area(near, row, 0.0)
+            head = -np.log(kept[c, j, steps] + head)
         if x < near:
             last = row.size - OWN - 1
             b = min(last, np.int64(x / near * (last + 1)))  # the bin that holds x, or one beside it
@@ -200,38 +198,51 @@ def _term(kind, x, rest, row, kept):  # type: ignore[no-untyped-def]
 def add_chained(kind, values, which, used, table, base, out, magnitudes):  # type: ignore[no-untyped-def]
     """Log-ratios of chained places alone, of values (rows, m) from the first place on: Σ log g_j(v_j | r_j) − log f(v_j)."""
     m, count = min(values.shape[1], table.shape[1]), table.shape[0]
-    last, some, chains = np.full(count, -1), np.empty(count, np.int64), 0
+    coefficients = np.ascontiguousarray(table[:, :m, base + COEFFICIENT])
+    last, ends = np.full(count, -1), np.zeros((count, 4))  # where each goes beyond, and what `_misses` takes of that
+    some, chains = np.empty(count, np.int64), 0
     for c in range(count):
-        is_chain = False
-        for j in range(m):
-            is_chain |= table[c, j, base + COEFFICIENT] != 0.0
-            if table[c, j, base + CODE] == BEYOND or table[c, j, base + CODE] == ENDED:
-                last[c] = j
-        if is_chain:
+        if (coefficients[c] != 0.0).any():
             some[chains] = c
             chains += 1
-    rests, kept = np.empty(m + 1), np.full((count, m, _KEPT), np.nan)
-    for k in range(which.size):
+            is_alike = True  # to the first one, of which what variates give to the score is had once
+            for j in range(m):
+                row = table[c, j, base:]
+                is_alike &= row[STEP] == table[some[0], j, base + STEP]
+                if is_alike and (row[CODE] == BEYOND or row[CODE] == ENDED):
+                    last[c] = j
+                    ends[c] = row[CODE], row[THRESHOLD], row[UPPER], row[STEP]
+    given, kept = np.empty(m), np.full((count, m, _KEPT), np.nan)
+    for k in range(which.size if chains else 0):
         i, largest = which[k], 0.0
         places = min(m, used[i])
+        for j in range(places):
+            given[j] = _scored(values[i, j], 1.0, table[some[0], j, base + STEP])
         for at in range(chains):
-            c, score = some[at], 0.0
-            for j in range(places):  # as it is drawn: on a lattice a rounding may be a whole step
-                row = table[c, j, base:]
-                rests[j] = row[THRESHOLD] - score
-                score += _scored(values[i, j], row)
-            j = last[c]  # most chains do not lead to an output, which is seen before anything else
-            if 0 <= j < places and _misses(kind, values[i, j], rests[j], table[c, j, base:]):
-                out[k, c] = -np.inf
-                continue
-            size = 0.0
+            c, score, size = some[at], 0.0, 0.0
+            if 0 <= last[c] < places:  # most chains do not lead to an output, which is seen before anything else
+                for j in range(last[c]):  # as it is drawn: on a lattice a rounding may be a whole step
+                    score += coefficients[c, j] * given[j]
+                c_last, rest, upper = coefficients[c, last[c]], ends[c, 1] - score, ends[c, 2]
+                if kind == EXPONENTIAL:
+                    is_missed = _misses(kind, values[i, last[c]], rest, ends[c, 0], c_last, upper, ends[c, 3])
+                else:  # without a division; what is close to an end is looked at below
+                    beyond, slack = c_last * given[last[c]] - rest, _ROUNDING * (abs(c_last) + abs(ends[c, 1]))
+                    is_missed = beyond < -slack or (upper > 0.0 and beyond >= upper + slack)
+                    is_missed &= rest >= (_NEAR if kind == NORMAL else 0.0) * abs(c_last)
+                if is_missed:
+                    out[k, c] = -np.inf
+                    continue
+            score = 0.0
             for j in range(places):
                 row, x = table[c, j, base:], values[i, j]
-                if row[CODE] >= BEYOND and j != last[c] and _misses(kind, x, rests[j], row):
+                rest = row[THRESHOLD] - score
+                if row[CODE] >= BEYOND and _misses(kind, x, rest, row[CODE], row[COEFFICIENT], row[UPPER], row[STEP]):
                     out[k, c] = -np.inf
                 elif row[CODE] != FREE:
-                    term, own = _term(kind, x, rests[j], row, kept[c, j])
+                    term, own = _term(kind, x, rest, row, kept, c, j)
                     out[k, c] += term
                     size += own
+                score += _scored(x, row[COEFFICIENT], row[STEP])
             largest = max(largest, size)
         magnitudes[k] += largest
