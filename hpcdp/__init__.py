@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hpcdp.driver.direct import audit, spectrum
     from hpcdp.driver.driver import resume, run
+    from hpcdp.driver.plan import plan
     from hpcdp.driver.repeats import repeat
     from hpcdp.engine.failures import RunFailed
     from hpcdp.errors import HpcdpError, LeaseError, MechanismError, StoreError, StudyError
@@ -40,6 +41,7 @@ _WHERE = {  # no module is called like one of these: once imported it would stan
     "sequential": "results.composition",
     "union": "results.composition",
     "TradeOffCurve": "notions.curve",
+    "plan": "driver.plan",
     "repeat": "driver.repeats",
     "audit": "driver.direct",
     "spectrum": "driver.direct",
@@ -61,6 +63,7 @@ __all__ = [
     "audit",
     "load_result",
     "parallel",
+    "plan",
     "post_process",
     "repeat",
     "resume",

@@ -27,15 +27,11 @@ from hpcdp.errors import DONE, StudyError
 
 def plan(options: argparse.Namespace) -> None:
     """Print what would run."""
+    from hpcdp.driver.driver import default_store
     from hpcdp.driver.plan import plan
     from hpcdp.study.claims import parse_claim
     from hpcdp.study.file import Study
 
-    profile = None
-    if options.profile:
-        from hpcdp.clusters.profile import Profile
-
-        profile = Profile.from_toml(options.profile)
     if options.claim is not None and options.truth is None:
         raise StudyError("--claim: accepted with --truth, the curve that may be true instead; given: --claim alone")
     study = Study.from_toml(options.study)
@@ -44,14 +40,8 @@ def plan(options: argparse.Namespace) -> None:
 
         refuse_unaudited(study)
     wanted = options.truth is not None and (audited_claim(options, study), parse_claim(options.truth))
-    known = None
-    if (
-        not study.method.knows_draws
-    ):  # what was learned in the store where its runs go by themselves tells how many follow
-        from hpcdp.driver.driver import default_store, index_of
-
-        known = index_of(default_store(study))
-    planned = plan(study, options.workers, profile, say, known)
+    is_known = study.method.knows_draws  # else what its store has learned tells how many draws follow
+    planned = plan(study, options.workers, options.profile, say, store=None if is_known else default_store(study))
     print(planned)
     if wanted:
         from hpcdp.results.power import find_power

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hpcdp._base.asked import asking, path_of
 from hpcdp._base.signals import as_interruptions, ignored
 from hpcdp.clusters import TaskExecutor, Where, default_workers, parse_place
-from hpcdp.driver.plan import refuse_endless
+from hpcdp.driver.plan import refuse_endless, refuse_unfit
 from hpcdp.engine.cluster_needs import cluster_needs
 from hpcdp.engine.costs import Costs, seconds_alone
 from hpcdp.engine.execute import Outcome, execute, run_batches
@@ -154,6 +154,8 @@ def run_problem(problem: Problem, trial: Trial, store: Path, options: Options, p
     where = parse_place(options.cluster)
     refuse_place(options)
     refuse_endless(problem, trial, at_once(options, where))
+    if not options.has_scheduler:
+        refuse_unfit(problem, store)
     with opened(problem, store, options, progress) as (layout, lease, version):
         return _drive(layout, lease, version, problem, trial, options, where, progress)
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import heapq
 import math
+import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
+
+import psutil
 
 from hpcdp._base.rounding import at_most, duration, percent
 from hpcdp.clusters import default_workers
@@ -16,7 +20,7 @@ from hpcdp.clusters.profile import Profile
 from hpcdp.engine.accuracy import dimension, state_lines
 from hpcdp.engine.cluster_needs import cluster_needs
 from hpcdp.engine.costs import Costs, runs_here, seconds_alone
-from hpcdp.engine.index import Index
+from hpcdp.engine.index import Index, read_index
 from hpcdp.engine.method import method_of, schedule
 from hpcdp.engine.store_files import describe_files
 from hpcdp.engine.task import Amounts, Task
@@ -24,6 +28,8 @@ from hpcdp.errors import StudyError
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.mechanisms import STORED
 from hpcdp.mechanisms.outputs import describe
+from hpcdp.store.layout import Layout
+from hpcdp.store.root import is_store
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 from hpcdp.study.resolving import resolve
@@ -96,14 +102,13 @@ def make_plan(
     seconds = _span(tasks, at_once) + (_START_HERE if is_here else _START)
     drawing, kinds = sum(task.drawing for task in tasks) / at_once, Counter(task.kind for task in tasks)
     words = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    kept = len(problem.laws) * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
     where = "in one process" if is_here else f"a worker process, {workers} workers"
     beside = "" if method.compares else ", beside its two databases and what the query takes"
     rows = [
         *(_cell_rows(problem, amounts) if method.compares else []),
         ("tasks", words or "none: everything is in the store"),
         ("samples", f"{samples:,} draws" + ("" if knows_all else " to learn levels, which choose the others")),
-        ("store", f"{_bytes(kept)} of samples kept"),
+        ("store", f"{_bytes(_kept(problem))} of samples kept"),
         ("files", describe_files(problem)),
         ("memory", f"about {_bytes(memory)} {where}{beside}"),
         ("drawing", _drawing(problem, trial, drawing, seconds, None if is_here else workers)),
@@ -243,19 +248,58 @@ def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
         )
 
 
-def plan(
-    study: Study,
-    workers: int | None,
-    profile: Profile | None = None,
-    note: Callable[[str], None] = lambda _: None,
-    index: Index | None = None,
-) -> Plan:
-    """The plan of a whole study; raises StudyError when it is wrong. note: told of trial draws that take long.
+def refuse_unfit(problem: Problem, store: Path | None = None) -> None:
+    """StudyError where a run on this machine needs more memory than it has, or a new store more disk than is free there."""
+    needed, has = _BASE_MEMORY + method_of(problem).amounts(problem).memory, psutil.virtual_memory().total
+    if needed > has:
+        raise StudyError(
+            f"estimate.train: a process would need about {_bytes(needed)} of memory, and this machine has {_bytes(has)}; "
+            "accepted: fewer training samples, a smaller estimate.chunk, or a machine with more"
+        )
+    if store is None or is_store(store):
+        return
+    there = next(folder for folder in store.absolute().parents if folder.exists())
+    kept, free = _kept(problem), shutil.disk_usage(there).free
+    if kept > free:
+        raise StudyError(
+            f"estimate.keep: the samples would take {_bytes(kept)}, and {there} has {_bytes(free)} free; accepted: "
+            'keep = "train" or "none", fewer samples, or another --store'
+        )
 
-    index: of a store that holds part of it.
+
+def _kept(problem: Problem) -> int:
+    """Bytes of samples that a store keeps."""
+    return len(problem.laws) * sum(problem.schema.bytes_stored(stage.total) for stage in problem.kept_stages)
+
+
+def plan(
+    study: Study | str | Path,
+    workers: int | None = None,
+    profile: Profile | str | Path | None = None,
+    note: Callable[[str], None] = lambda _: None,
+    *,
+    store: str | Path | None = None,
+) -> Plan:
+    """What a run of a study would take, before anything is stored: `print(hpcdp.plan("study.toml"))`. A few outputs are drawn.
+
+    Args:
+        study: a study, or the path of its file.
+        workers: processes of this machine, at least 0; 0: one process; None: as `run` chooses.
+        profile: a cluster profile, or the path of its file, to plan for.
+        note: told of trial draws that take long.
+        store: one that holds part of the study, of which the rest is planned; None: all is planned.
+
+    Returns:
+        A plan, which prints as `hpcdp plan` does. samples: draws in all; memory: bytes of a process; seconds: with all workers.
+
+    Raises:
+        StudyError: the study or the profile is wrong.
     """
-    problem, trial = resolve(study, note, profile.worker.library_threads if profile else 1)
-    return make_plan(problem, trial, workers, index, profile=profile)
+    parsed = study if isinstance(study, Study) else Study.from_toml(study)
+    site = profile if isinstance(profile, Profile | None) else Profile.from_toml(profile)
+    index = read_index(Layout(Path(store))) if store is not None and is_store(Path(store)) else None
+    problem, trial = resolve(parsed, note, site.worker.library_threads if site else 1)
+    return make_plan(problem, trial, workers, index, profile=site)
 
 
 def _bytes(size: float) -> str:

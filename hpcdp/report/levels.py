@@ -24,7 +24,7 @@ from hpcdp.report.tables import (
     lower_column,
     to_csv,
 )
-from hpcdp.report.words import FOR_MORE, claim_of, estimate, leading_words, limit_words, over_words, state_words
+from hpcdp.report.words import FOR_MORE, estimate, leading_words, limit_words, over_words, state_words
 from hpcdp.results.bootstrap import bootstrap
 from hpcdp.results.epsilon_at import NO_ESTIMATE, OF_DELTA, Level
 from hpcdp.results.renyi import RenyiLevel, ZcdpLevel
@@ -181,7 +181,7 @@ def _renyi_notes(result: Result, levels: Sequence[RenyiLevel]) -> list[str]:
 
 def read_risk(result: Result, epsilons: Sequence[float]) -> Reading:
     """P[|L| > ε] at some ε: the estimate and the certified limits, also with what the study's claim of a pure ε adds."""
-    claim = claim_of(result)
+    claim = result.claim
     bound = None if claim is None else claim.bound
     level = bound.pure() if isinstance(bound, Curve) else None
     epsilon0 = level if level is not None and math.isfinite(level) else None

@@ -25,7 +25,6 @@ from hpcdp.report._spectra import (
 from hpcdp.report.colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
 from hpcdp.report.exposed import find_exposure
 from hpcdp.report.plots_methods import FIGURES, draw_frame
-from hpcdp.report.words import claim_of
 from hpcdp.results.exact import exact_curve, exact_of
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import PURE, verify
@@ -50,7 +49,7 @@ def draw(result: Result, path: str | Path | None = None, log: bool | None = None
     points = result.tradeoff()
     figure = Figure(figsize=(13 if points else 7.5, 5.2), layout="constrained")
     axes = figure.subplots(1, 2 if points else 1, squeeze=False)[0]
-    claim = claim_of(result)
+    claim = result.claim
     truth, scale = exact_of(result, levels_of(result)), is_about_small(result) if log is None else log
     draw_largest(axes[0], result, claim, truth, scale, _title(result))
     if points:
@@ -153,7 +152,7 @@ def draw_largest(axis: Any, result: Result, claim: Claim | None, truth: Floats |
 
 def _title(result: Result) -> str:
     """Study, claim and verdict; whose δ it is; at which confidence the bounds hold."""
-    claim = claim_of(result)
+    claim = result.claim
     verdict = None if claim is None else verify(result, claim)
     said = "privacy spectrum" if verdict is None else f"{verdict.claim.text}: {verdict.verdict}"
     said += " (by [pure])" if verdict is not None and verdict.family == PURE else ""

@@ -28,7 +28,7 @@ from hpcdp.report.tables import (
     told,
     wrapped,
 )
-from hpcdp.report.words import claim_of, estimate, limit_words, origin_names, origin_of, over_words
+from hpcdp.report.words import estimate, limit_words, origin_names, origin_of, over_words
 from hpcdp.results.result import Result
 
 POINTS = 200
@@ -39,7 +39,7 @@ _NAMED = 4  # rows whose bound is of another pair or direction
 
 def read_spectrum(result: Result, claim: Any = None) -> Reading:
     """The largest δ at each ε with its bounds, beside a claim; in a text the most exposed pairs too. claim: None: the study's."""
-    claim = claim_of(result) if claim is None else claim
+    claim = result.claim if claim is None else claim
     entries: list[dict[str, Any]] = result.spectrum()
     for entry in entries:
         entry["implied"] = "" if entry.get("certified", True) else "†"

@@ -9,22 +9,15 @@ from hpcdp._base.rounding import at_most, percent, share
 from hpcdp.losses import foreign_code
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
-from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
 
 if TYPE_CHECKING:
-    from hpcdp.study.claims import Claim
+    pass
 
 _ORIGIN = ("database", "rows", "distribution", "index")  # of a pair, in CSV: numbers, never contents
 FOR_MORE = "The risk may grow when outputs are processed further."
 NO_PRIVACY = "This proves no privacy"
 BY_ITSELF = "Each is a family of its own: each holds at the confidence level, not all at once."
-
-
-def claim_of(result: Result) -> Claim | None:
-    """The study's claim, if it makes one."""
-    text = result.study.study.claim
-    return None if text is None else parse_claim(text, result.study.folder)
 
 
 def leading_words(result: Result, pairs: Sequence[int | None]) -> list[str]:

@@ -30,6 +30,7 @@ from hpcdp.store.layout import Layout
 from hpcdp.store.records import foreign
 from hpcdp.store.results import Arrays
 from hpcdp.store.root import open_latest
+from hpcdp.study.claims import Claim, parse_claim
 from hpcdp.study.file import Study
 from hpcdp.study.methods import method_named, name_of_method
 from hpcdp.study.pairs import LEFT_OUT, describe_pair
@@ -71,6 +72,12 @@ class Result(Shown):
     def confidence(self) -> float:
         """Confidence at which all lower bounds hold together."""
         return self.study.estimate.confidence
+
+    @cached_property
+    def claim(self) -> Claim | None:
+        """The study's claim, if it makes one."""
+        text = self.study.study.claim
+        return None if text is None else parse_claim(text, self.study.folder)
 
     @cached_property
     def method(self) -> Method:

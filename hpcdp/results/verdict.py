@@ -195,7 +195,7 @@ class Verdict(Shown):
         }
 
 
-def verify(result: Result, claim: Claim | str) -> Verdict:
+def verify(result: Result, claim: Claim | str | None = None) -> Verdict:
     """Judge a claim by all cells of a result that have all their counts, both directions of every pair.
 
     Violation: a certified lower bound (finite-sample, all cells together) lies above the claim. Not separable: none does,
@@ -208,14 +208,17 @@ def verify(result: Result, claim: Claim | str) -> Verdict:
 
     Args:
         result: complete or not; see `Result.complete`.
-        claim: a claim, or its text such as "laplace(epsilon=1)"; paths in it are relative to the current folder.
+        claim: a claim, or its text such as "laplace(epsilon=1)", with paths relative to the current folder; None: the study's.
 
     Raises:
-        StudyError: the text is no claim, or cells are needed and the study counts none.
+        StudyError: the text is no claim, none is given and the study makes none, or cells are needed and the study counts none.
     """
     if not isinstance(result, Result):
         raise wrong("result", result, "a Result, such as that of hpcdp.run or hpcdp.load_result")
-    claim = as_claim(claim)
+    given = result.claim if claim is None else claim
+    if given is None:
+        raise wrong("claim", None, "a text such as 'dp(epsilon=1)', since the study makes no claim")
+    claim = as_claim(given)
     if claim.pure_level is not None and {"pure", "interval"} & {*result.notions}:
         return _verify_pure(result, claim, claim.pure_level)
     if "spectrum" not in result.notions:

@@ -18,7 +18,7 @@ from hpcdp.report.levels import read_renyi
 from hpcdp.report.notions import NOTIONS
 from hpcdp.report.sentences import Sentence, audit_sentence, sentence_of, sequential_sentence
 from hpcdp.report.tables import NOTHING, Table
-from hpcdp.report.words import BY_ITSELF, changed_words, claim_of, shared_words
+from hpcdp.report.words import BY_ITSELF, changed_words, shared_words
 from hpcdp.results.audit import Audit, audit
 from hpcdp.results.result import Result
 from hpcdp.results.sequential import SequentialAudit
@@ -80,7 +80,7 @@ def describe(found: Result | Audit, key: str, show_rows: bool = False) -> Report
     if is_alone:
         sentence, details = batched[0], [*(other.text for other in batched[1:]), audits.NOTHING_ELSE]
     else:
-        claim = asked.claim if asked is not None else claim_of(result)
+        claim = asked.claim if asked is not None else result.claim
         if claim is not None and not show_rows:
             claim = replace(claim, text=short_claim(claim.text))
         judged = judge(result, claim)

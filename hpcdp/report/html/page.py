@@ -27,7 +27,6 @@ from hpcdp.report.html.pictures import Picture, audit_picture, curve_picture, sm
 from hpcdp.report.notions import NOTIONS
 from hpcdp.report.sentences import audit_sentence, sentence_of
 from hpcdp.report.tables import ASYMPTOTIC, GIVEN, MARKS, Column, Mark, Table, general, lower_column
-from hpcdp.report.words import claim_of
 from hpcdp.results.audit import Audit
 from hpcdp.results.composition import Spectrum
 from hpcdp.results.result import Result
@@ -128,7 +127,7 @@ def fragment_of(value: Any) -> str:
 @fragment_of.register
 def _of_result(result: Result) -> str:
     """A result beside the claim of its study, if it makes one that can be judged by it."""
-    claim = claim_of(result)
+    claim = result.claim
     return _of(result, claim, judge(result, claim), "result")
 
 

@@ -17,6 +17,7 @@ from commands import SEED, call, write_study
 
 import hpcdp
 from hpcdp.cli.arguments import make_parser
+from hpcdp.cli.command import main
 from hpcdp.driver.driver import store_problem
 from hpcdp.driver.plan import plan
 from hpcdp.errors import StudyError
@@ -421,3 +422,31 @@ def test_arguments_of_functions_are_refused_in_one_message(
             function(result, value)
         assert words.replace("VALUE", repr(value)) in str(refusal.value)
         assert argument.split()[0] in str(refusal.value)
+
+
+def test_a_plan_that_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More memory than the machine has, whatever it has; more disk than is free where the store is to be."""
+    large = study_of(tmp_path, estimate={"train": 3 * 10**12, "test": 1000, "chunk": 1 << 20, "epsilons": [1.0]})
+    with pytest.raises(
+        StudyError, match=r"estimate\.train: a process would need about .* TB of memory, and this machine has"
+    ):
+        hpcdp.run(large, tmp_path / "large.zarr")
+    kept = study_of(tmp_path, estimate={"train": 1000, "test": 10**13, "chunk": 1 << 20, "epsilons": [1.0]})
+    with pytest.raises(StudyError, match=r"estimate\.keep: the samples would take .* TB, and .* has .* free"):
+        hpcdp.run(kept, tmp_path / "kept.zarr")
+    assert not [*tmp_path.glob("*.zarr")]
+
+
+def test_a_plan_in_python_is_that_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(
+        '[study]\nname = "s"\nseed = 1\n[mechanism]\ncall = "laplace"\nparameters = { epsilon = 1.0 }\n'
+        "[pairs]\ngiven = [{ d = [0.0], d_prime = [1.0] }]\n[estimate]\ntrain = 1000\ntest = 2000\nepsilons = [1.0]\n"
+    )
+    plan = hpcdp.plan(file, workers=0)
+    assert plan.samples == 2 * 3000
+    assert main(["plan", str(file), "--workers", "0"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert [line for line in said if "samples" in line] == [
+        line for line in str(plan).splitlines() if "samples" in line
+    ]
