@@ -8,6 +8,7 @@ import select
 import socket
 import struct
 import threading
+from collections import deque
 from contextlib import suppress
 from typing import Any
 
@@ -21,7 +22,8 @@ class Link:
     """One end of a connection. Threads may send at the same time; one reads."""
 
     def __init__(self, end: socket.socket) -> None:
-        self._socket, self._bytes, self._lock = end, bytearray(), threading.Lock()
+        self._socket, self._lock = end, threading.Lock()
+        self._bytes, self._messages = bytearray(), deque[tuple[Any, ...]]()  # that were read
 
     def fileno(self) -> int:
         """The descriptor, to wait for with others."""
@@ -36,9 +38,9 @@ class Link:
 
     def wait(self) -> tuple[Any, ...]:
         """The next message alone, however long it takes; EOFError at the end."""
-        while not (found := self._whole(1)):
+        while not self._messages:
             self._fill()
-        return found[0]
+        return self._messages.popleft()
 
     def read(self) -> list[tuple[Any, ...]]:
         """The messages that are whole by now, waiting for none of them.
@@ -47,7 +49,9 @@ class Link:
         """
         if self.has_words():
             self._fill()
-        return self._whole()
+        found = [*self._messages]
+        self._messages.clear()
+        return found
 
     def has_words(self) -> bool:
         """Whether there is something to read now, which may be the end."""
@@ -66,6 +70,7 @@ class Link:
         self.close()
 
     def _fill(self) -> None:
+        """Read some bytes, and the messages that are whole by then."""
         try:
             some = os.read(self._socket.fileno(), _PIECE)
         except OSError:  # the other end is gone, or this one
@@ -73,18 +78,14 @@ class Link:
         if not some:
             raise EOFError
         self._bytes += some
-
-    def _whole(self, most: int | None = None) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = []
-        while len(self._bytes) >= _HEAD.size and len(found) != most:
+        while len(self._bytes) >= _HEAD.size:
             mark, size = _HEAD.unpack_from(self._bytes)
             if mark != _MARK or size > _MOST:
                 raise EOFError
             if len(self._bytes) < _HEAD.size + size:
-                break
+                return
             try:
-                found.append(tuple(pickle.loads(self._bytes[_HEAD.size : _HEAD.size + size])))
+                self._messages.append(tuple(pickle.loads(self._bytes[_HEAD.size : _HEAD.size + size])))
             except Exception as error:  # of whatever was written there
                 raise EOFError from error
             del self._bytes[: _HEAD.size + size]
-        return found

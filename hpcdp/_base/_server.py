@@ -114,23 +114,16 @@ class Server:
         self._settings: dict[str, Any] = {}
         self._looked = self._failed = float("-inf")
         self._called = time.monotonic()  # when there was a call last
-        self._ended, self._wake = os.pipe()
-        for end in (self._ended, self._wake):
-            os.set_blocking(end, False)
         self._poll = poll()
-        for descriptor in (link.fileno(), self._ended):
-            self._poll.register(descriptor, POLLIN)
+        self._poll.register(link.fileno(), POLLIN)
 
     def serve(self) -> None:
         """Do what the executor says, until it is gone."""
-        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where the executor's process ignores it, nobody could be blamed
         while True:
             self._obey()
             self._deal()
             ready = {descriptor for descriptor, _ in self._poll.poll(1000 * (_AGAIN if self._calls else _LOOK))}
-            with suppress(BlockingIOError):
-                os.read(self._ended, 4096)
             for descriptor in ready & self._children.keys():
                 self._hear(self._children[descriptor])
             self._reap()
@@ -189,10 +182,6 @@ class Server:
             return None
         if pid == 0:
             _die_with(server)
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for other in (self._ended, self._wake):
-                os.close(other)
             for link in (self._link, *(child.link for child in self._children.values())):
                 link.close()
             ours.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import update_wrapper, wraps
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -133,29 +133,23 @@ def one_or_many(draw: Callable[..., Any]) -> Any:
     def each(databases: NDArray[Any], rng: np.random.Generator, **parameters: Any) -> Any:
         return draw(databases, True, len(databases), rng, **parameters)
 
-    return _described(mechanism, each, draw)
+    given = list(inspect.signature(mechanism).parameters.values())[:3]
+    own = [p for p in inspect.signature(draw).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    made: Any = update_wrapper(mechanism, draw)
+    made.__signature__, made.each = inspect.Signature([*given, *own]), each
+    return made
 
 
 def additive(law: Callable[..., Added]) -> Any:
     """Make a mechanism of what it adds noise to: law(databases, many, **parameters), which describes it, as in `one_or_many`."""
 
-    def mechanism(database: NDArray[Any], size: int, rng: np.random.Generator, **parameters: Any) -> NDArray[Any]:
-        return law(database, False, **parameters).draw(size, rng)
+    @wraps(law)
+    def draw(databases: NDArray[Any], many: bool, size: int, rng: np.random.Generator, **parameters: Any) -> Any:
+        added = law(databases, many, **parameters)
+        return added.draw_each(rng) if many else added.draw(size, rng)
 
-    def each(databases: NDArray[Any], rng: np.random.Generator, **parameters: Any) -> NDArray[Any]:
-        return law(databases, True, **parameters).draw_each(rng)
-
-    made = _described(mechanism, each, law)
+    made = one_or_many(draw)
     made.law = law  # for its exact curves
-    return made
-
-
-def _described(mechanism: Any, each: Callable[..., Any], by: Callable[..., Any]) -> Any:
-    """A mechanism with the name, the text and the keyword arguments of what describes it, and its `each`."""
-    given = list(inspect.signature(mechanism).parameters.values())[:3]
-    own = [p for p in inspect.signature(by).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    made: Any = update_wrapper(mechanism, by)
-    made.__signature__, made.each = inspect.Signature([*given, *own]), each
     return made
 
 

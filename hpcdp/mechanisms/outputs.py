@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -114,17 +113,12 @@ def _of_array(array: NDArray[Any], size: int, schema: Schema | None, fresh: bool
     return _canonical_array(array, size, fresh)
 
 
-def is_masked_array(raw: Any) -> bool:
-    """Whether it is one of NumPy's; numpy.ma, which takes as long to load as some runs, is loaded where there are any."""
-    return "numpy.ma" in sys.modules and isinstance(raw, np.ma.MaskedArray)
-
-
 def _to_array(raw: Any, size: int) -> NDArray[Any]:
     if raw is None:
         raise MechanismError(
             f"the mechanism returned None; accepted: ({size},) or ({size}, d) when asked for {size} outputs"
         )
-    if is_masked_array(raw) and np.ma.is_masked(raw):
+    if isinstance(raw, np.ma.MaskedArray) and np.ma.is_masked(raw):
         raise MechanismError("the mechanism returned masked outputs; accepted: an array without masked values")
     try:
         array = np.asarray(raw)

@@ -82,16 +82,21 @@ class Bits(PCG64):
         k0, k1, high, low = self.words
         return np.uint64(high << 32 | (low & 0xFFFFFF00) | kind), np.uint64(k0), np.uint64(k1)
 
-    def take(self, kind: int, out: Floats) -> None:
-        """Fill with standard variates that follow."""
+    def take(self, kind: int, out: Floats, scale: float = 1.0, loc: float = 0.0) -> None:
+        """Fill with loc + scale · standard variates that follow."""
         with self.lock:
             first = self.reserve(kind, out.size)
             group, place = divmod(first, GROUP)
-            if 0 < out.size <= _FEW and place + out.size <= GROUP:
+            if is_few := 0 < out.size <= _FEW and place + out.size <= GROUP:
                 out[...] = self._group(kind, group)[place : place + out.size]
-                return
-            name = self.name(kind)
-        fill(out, np.uint64(first), kind, *name, 1.0, 0.0)
+            name = self.name(kind) if not is_few else ()
+        if not is_few:
+            fill(out, np.uint64(first), kind, *name, scale, loc)
+            return
+        if scale != 1.0:
+            out *= scale
+        if loc != 0.0:
+            out += loc
 
     def one(self, kind: int) -> Any:
         """The next standard variate alone, a float; of integers the next word, an int."""
@@ -162,17 +167,7 @@ class Stream(np.random.Generator):
             if size is None:
                 return bits.one(kind) * scale + loc
             out = np.empty(size)
-            flat = out.reshape(-1)
-            if out.size <= _FEW or (scale == 1.0 and loc == 0.0):
-                bits.take(kind, flat)
-                if scale != 1.0:
-                    out *= scale
-                if loc != 0.0:
-                    out += loc
-                return out
-            with bits.lock:
-                first, name = bits.reserve(kind, flat.size), bits.name(kind)
-            fill(flat, np.uint64(first), kind, *name, scale, loc)
+            bits.take(kind, out.reshape(-1), scale, loc)
             return out
         out = np.empty(broadcast_shape(size, loc, scale))
         bits.take(kind, out.reshape(-1))

@@ -16,7 +16,6 @@ from hpcdp.mechanisms import BUILTINS, load_builtin
 from hpcdp.mechanisms._batches import Ints, check_batch, draw_places, enumerate_batches, find_runs
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms.additive import one_or_many
-from hpcdp.mechanisms.outputs import is_masked_array
 from hpcdp.mechanisms.spelling import items_of
 from hpcdp.mechanisms.user_code import import_callable
 
@@ -78,7 +77,7 @@ def join_outputs(parts: Sequence[tuple[Any, int]], order: NDArray[np.int64]) -> 
 def _outputs(raw: Any, count: int) -> Any:
     """An array or a list of the outputs of one call."""
     items = items_of(raw)
-    found = raw if items is None and is_masked_array(raw) else np.asarray(raw) if items is None else items
+    found = items if items is not None else raw if isinstance(raw, np.ma.MaskedArray) else np.asarray(raw)
     if isinstance(found, np.ndarray) and not found.ndim:
         raise MechanismError(
             f"the mechanism returned one {type(raw).__name__} when asked for {count} outputs of a batch"
@@ -91,7 +90,7 @@ def _outputs(raw: Any, count: int) -> Any:
 def _are_alike(arrays: Sequence[NDArray[Any]]) -> bool:
     """Whether the arrays of outputs become one array that holds what they hold."""
     kinds = {"number" if array.dtype.kind in "biuf" else array.dtype.kind for array in arrays}
-    masked = any(is_masked_array(array) for array in arrays)
+    masked = any(isinstance(array, np.ma.MaskedArray) for array in arrays)
     return len(kinds) == 1 and len({array.shape[1:] for array in arrays}) == 1 and not masked
 
 
