@@ -13,7 +13,7 @@ LOADED := hpcdp.cli.running, hpcdp.driver.sequential_audit, hpcdp.clusters.jobs,
 	matplotlib.backends.backend_agg, sklearn.datasets
 EDITABLE := --no-build-isolation --no-deps -e .
 
-.PHONY: help install quickstart check test nightly kernels golden lint format site bench wheel wheel-check release-check lock clean
+.PHONY: help install quickstart check test nightly kernels golden lint format site bench wild wheel wheel-check release-check lock clean
 
 help:
 	@echo "make install     .venv with hpcdp in it"
@@ -25,6 +25,7 @@ help:
 	@echo "make lint        ruff and mypy"
 	@echo "make format      let ruff format and mend the code"
 	@echo "make bench       the benchmarks         ARGS=\"...\" is passed to them"
+	@echo "make wild        check released libraries for published bugs: docs/wild.md     ARGS=\"...\" names cases"
 	@echo "make wheel       dist/hpcdp-VERSION.whl"
 	@echo "make wheel-check a wheel installed where the source tree is not does a study"
 	@echo "make release-check  the package as users install it, other libraries, containers"
@@ -104,6 +105,9 @@ site: install
 
 bench: install
 	.venv/bin/python -m benchmarks $(ARGS)
+
+wild: install
+	.venv/bin/python workflows/wild/make.py $(ARGS)
 
 wheel: install
 	.venv/bin/python -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w dist .

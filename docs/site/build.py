@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = {
     "Start": ["docs/check-function", "docs/tutorial", "docs/which"],
     "How to": [
-        *(f"docs/{name}" for name in ("python", "ci", "black-boxes", "claims", "auditing")),
+        *(f"docs/{name}" for name in ("python", "ci", "black-boxes", "claims", "auditing", "wild")),
         *(f"docs/{name}" for name in ("trained-models", "tiny")),
         *(f"docs/{name}" for name in ("cluster", "other-clusters")),
     ],
