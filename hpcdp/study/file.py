@@ -41,12 +41,15 @@ _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 class Header(Section):
     """[study]: what it is called, the seed from which the whole run follows, and an optional claim.
 
+    about, owner: what is tested, in a sentence or two, and who answers for it; a report begins with both.
     stream: what makes random numbers of the seed: "philox" (`hpcdp.mechanisms.streams`), or "numpy", its default generator.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200), Key("nothing")]
     seed: Annotated[int, Field(ge=0), WHOLE, Key("law")]
     claim: Annotated[str | None, Key("nothing")] = None
+    about: Annotated[str | None, Field(min_length=1, max_length=1000), Key("nothing", "change", absent=None)] = None
+    owner: Annotated[str | None, Field(min_length=1, max_length=200), Key("nothing", "change", absent=None)] = None
     stream: Annotated[Literal["numpy", "philox"], Key("law", absent="numpy", kept=True)] = "philox"
 
     @model_validator(mode="after")
@@ -56,8 +59,9 @@ class Header(Section):
             raise ValueError(
                 f"name: ASCII letters, digits and . _ + - only, not starting with a dot; given: {self.name!r}"
             )
-        if self.claim is not None and not self.claim.isprintable():
-            raise ValueError(f"claim: characters that can be printed; given: {self.claim!r}")
+        for key in ("claim", "about", "owner"):
+            if (text := getattr(self, key)) is not None and not text.isprintable():
+                raise ValueError(f"{key}: one line of characters that can be printed; given: {text!r}")
         return self
 
 

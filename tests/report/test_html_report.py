@@ -8,6 +8,7 @@ import re
 import shutil
 import tomllib
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -532,3 +533,35 @@ def test_pictures_of_many_pure_limits_show_the_largest(stores: Stores) -> None:
         str(next(row["pair"] for row in rows if row["certified"] == 0.01 * n)) for n in range(99, 39, -1)
     ]
     assert axis.get_title().endswith("; the 60 largest limits")
+
+
+@pytest.mark.parametrize(
+    ("claim", "following"),
+    [
+        ("dp(epsilon=0.1)", "Do not release with this claim"),
+        ("laplace(epsilon=2)", "No violation was found. This is no proof of privacy"),
+        (None, "the study makes no claim"),
+    ],
+)
+def test_a_page_begins_with_what_decides(tmp_path: Path, claim: str | None, following: str) -> None:
+    """Date of the run, subject, owner, what was tested and what to do next; the texts are text, and decide no number."""
+    header = {"name": "s", "seed": 1, "claim": claim, "about": "Counts of <b>patients</b>.", "owner": "A & B"}
+    study = {
+        "study": header,
+        "mechanism": {"call": "laplace", "parameters": {"epsilon": 1.0}},
+        "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
+        "estimate": {"train": 2000, "test": 20000, "epsilons": [0.5]},
+    }
+    result = run(Study.from_dict(study), tmp_path / "s.zarr", workers=0)
+    result.report(tmp_path / "s.html")
+    summary = re.search(r'<dl class="summary">(.*?)</dl>', (tmp_path / "s.html").read_text(), re.DOTALL)
+    assert summary is not None
+    rows = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", summary[1]))
+    assert list(rows) == ["Date", "Subject", "Owner", "What was tested", "What to do next"]
+    assert rows["Subject"] == "Counts of &lt;b&gt;patients&lt;/b&gt;."
+    assert rows["Owner"] == "A &amp; B"
+    assert abs((date.fromisoformat(rows["Date"]) - datetime.now(UTC).date()).days) <= 1
+    assert "two neighbouring databases" in rows["What was tested"]
+    assert following in rows["What to do next"]
+    other = Study.from_dict({**study, "study": {"name": "s", "seed": 1, "claim": claim}})
+    assert run(other, tmp_path / "s.zarr", workers=0).to_json() == result.to_json()

@@ -39,9 +39,10 @@ def is_picture_of(picture: Path, made: Path) -> bool:
 
 
 def _digest(report: Path) -> str:
-    """Of a report but for its provenance, which has times and versions."""
+    """Of a report but for its date, and its provenance, which has times and versions."""
     said, mark, _ = report.read_text(encoding="utf-8").partition('<section aria-labelledby="r0-provenance">')
     assert mark
+    said = re.sub("<dt>Date</dt><dd>[0-9-]+</dd>", "", said)
     return hashlib.sha256(said.encode()).hexdigest()
 
 

@@ -14,6 +14,7 @@ from hpcdp.report.exposed import contents_table, exposed_lines, exposed_table, f
 from hpcdp.report.html import pictures
 from hpcdp.report.html.pictures import Picture
 from hpcdp.report.html.provenance import Provenance, provenance_of, short_claim
+from hpcdp.report.html.summary import summary_of
 from hpcdp.report.levels import read_renyi
 from hpcdp.report.notions import NOTIONS
 from hpcdp.report.sentences import Sentence, audit_sentence, sentence_of, sequential_sentence
@@ -51,12 +52,13 @@ class Section:
 @dataclass(frozen=True)
 class Report:
     """One result as a page says it. key: of its place in the page. state: in a word, empty of a complete store whose code never
-    changed; banner: the same in sentences.
+    changed; banner: the same in sentences. summary: headings and words for who decides on a release.
     """
 
     key: str
     name: str
     state: str
+    summary: Sequence[tuple[str, str]]
     banner: Sequence[str]
     sentence: Sentence
     details: Sequence[str]
@@ -104,7 +106,8 @@ def describe(found: Result | Audit, key: str, show_rows: bool = False) -> Report
     said = {"incomplete": not (result.complete or is_alone), "unfinished": unfinished, "code changed": result.changed}
     state = ", ".join(word for word, holds in said.items() if holds)
     where = provenance_of(result, show_rows)
-    return Report(key, result.name, state, [*banner, *unfinished], sentence, _once(details), sections, where)
+    summary = summary_of(result, sentence.kind, where.runs)
+    return Report(key, result.name, state, summary, [*banner, *unfinished], sentence, _once(details), sections, where)
 
 
 def _unfinished_words(batches: Sequence[SequentialAudit]) -> list[str]:

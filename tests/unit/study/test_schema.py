@@ -55,7 +55,7 @@ def accepted(given: dict[str, Any]) -> bool:
     return True
 
 
-HEAD: dict[str, Any] = {"name": "s", "seed": 1, "claim": "dp(epsilon=1)"}
+HEAD: dict[str, Any] = {"name": "s", "seed": 1, "claim": "dp(epsilon=1)", "about": "a sum", "owner": "me"}
 LAPLACE: dict[str, Any] = {"call": "laplace", "parameters": {"epsilon": 1.0}}
 GIVEN: dict[str, Any] = {"given": [{"d": [0.0], "d_prime": [1.0]}]}
 SIZES: dict[str, Any] = {"train": 1000, "test": 1000, "chunk": 500, "epsilons": [0.0, 1.0]}
