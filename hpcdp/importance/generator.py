@@ -241,9 +241,13 @@ class Tape(Noted):
         return np.asarray(self._variates(kind, 0.0, 1.0, shape if shape else None))
 
     def _gammas(self, size: Any, shape: Any, *given: Any) -> Any:
-        """Standard gammas above 0, an array."""
+        """Standard gammas, an array; of small shapes many are 0, as NumPy's are."""
         wanted = broadcast_shape(size, shape, *given)
-        return np.maximum(self.standard_gamma(shape, wanted if wanted else None), _LEAST_TAIL)
+        return np.asarray(self.standard_gamma(shape, wanted if wanted else None))
+
+    def _parts(self, size: Any, shape: Any, *given: Any) -> Any:
+        """Standard gammas of shapes of which none is ever 0 but by rounding, so that ratios may be formed."""
+        return np.maximum(self._gammas(size, shape, *given), _LEAST_TAIL)
 
     def dirichlet(self, alpha: Any, size: Any = None) -> Any:
         """As of NumPy."""
@@ -251,7 +255,7 @@ class Tape(Noted):
         if shapes.ndim != 1 or not _all(shapes, _SHAPE):
             return self._plainly("dirichlet", alpha, size)
         wanted = (*(() if size is None else _shape(size)), shapes.size)
-        drawn = self._gammas(wanted, shapes)
+        drawn = self._parts(wanted, shapes)
         return drawn / drawn.sum(axis=-1, keepdims=True)
 
 
@@ -324,7 +328,7 @@ def _table(name: str, *given: float) -> tuple[Floats, Floats] | None:
 
 def _f(tape: Tape, size: Any, above: Any, below: Any) -> Any:
     above, below = 0.5 * above, 0.5 * below
-    return tape._gammas(size, above, below) / above / (tape._gammas(size, below, above) / below)
+    return tape._parts(size, above, below) / above / (tape._parts(size, below, above) / below)
 
 
 def _triangular(tape: Tape, size: Any, a: Any, c: Any, b: Any) -> Any:
@@ -358,12 +362,12 @@ _MADE: dict[str, tuple[dict[str, tuple[Any, _Domain]], Any]] = {
     "chisquare": ({"df": (None, _FINITE)}, lambda t, n, df: 2.0 * t._gammas(n, 0.5 * df)),
     "standard_t": (
         {"df": (None, _HALF_SHAPE)},
-        lambda t, n, df: t._base(NORMAL, n, df) / np.sqrt(t._gammas(n, 0.5 * df) / (0.5 * df)),
+        lambda t, n, df: t._base(NORMAL, n, df) / np.sqrt(t._parts(n, 0.5 * df) / (0.5 * df)),
     ),
     "f": ({"dfnum": (None, _HALF_SHAPE), "dfden": (None, _HALF_SHAPE)}, _f),
     "beta": (
         {"a": (None, _SHAPE), "b": (None, _SHAPE)},
-        lambda t, n, a, b: (one := t._gammas(n, a, b)) / (one + t._gammas(n, b, a)),
+        lambda t, n, a, b: (one := t._parts(n, a, b)) / (one + t._parts(n, b, a)),
     ),
     "poisson": ({"lam": (1.0, (0.0, 1e9))}, lambda t, n, lam: _counted(t, n, "poisson", lam)),
     "negative_binomial": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from functools import partial
 from typing import Any
 
 import numba
@@ -74,6 +75,20 @@ def test_what_has_no_proposal_has_weight_one(name: str) -> None:
     assert np.abs(tape.log_weights(np.arange(60_000))[0]).max() < 1e-15
     draw(tape := Tape(3, proposal(), 8, True), None)
     assert tape.shared == 1
+
+
+@pytest.mark.parametrize("shape", [1e-3, 1e-5])
+def test_gammas_of_small_shapes_are_0_as_often_as_numpys(shape: float) -> None:
+    """What is too small for a float is 0 whatever the scale is: an atom elsewhere would tell scales apart."""
+    size, zeros = 4000, (np.random.default_rng(6).standard_gamma(shape, 100_000) == 0.0).mean()
+    for scale in (1.0, 2.0):
+        drawn, _ = by_rows(partial(_gammas, shape, scale), Proposal.plain(), 5, size)
+        assert abs((drawn == 0.0).mean() - zeros) < 5.0 * math.sqrt(zeros * (1.0 - zeros) / size)
+        assert np.unique(drawn[drawn > 0.0]).size > 0.99 * (drawn > 0.0).sum()  # but for a few next to 0
+
+
+def _gammas(shape: float, scale: float, rng: Any, size: int) -> Any:
+    return rng.gamma(shape, scale, size)
 
 
 def test_the_seed_and_nothing_else_decides() -> None:
