@@ -111,6 +111,8 @@ def verify(options: argparse.Namespace) -> int:
     refuse_contents(options)
     claims: list[Any] = [parse_claim(text) for text in options.claim or ()]
     result = load_result(options.store)
+    if not claims and result.claim is None:
+        raise StudyError("--claim: none was given, and the study makes none; accepted: such as laplace(epsilon=1)")
     verdicts = [verify(result, claim) for claim in claims or [None]]
     ranking = None
     if len(claims) > 1 and "spectrum" in result.notions:

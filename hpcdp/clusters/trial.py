@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
-import hpcdp
 from hpcdp.clusters import Where, connect
 from hpcdp.clusters.executors import Call, TaskExecutor
 from hpcdp.clusters.folder import job_folder
@@ -43,7 +43,7 @@ def look_around(path: str, seconds: float) -> Looked:
 
 
 def _versions() -> tuple[str, str]:
-    return hpcdp.__version__, platform.python_version()
+    return metadata.version("hpcdp"), platform.python_version()
 
 
 def try_cluster(profile: Profile, nodes: int, patience: float, note: Callable[[str], None]) -> list[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from hpcdp._base.files import absolute
 from hpcdp._base.rounding import at_most, duration, percent
 from hpcdp.clusters import default_workers
 from hpcdp.clusters.profile import Profile
@@ -258,7 +259,7 @@ def refuse_unfit(problem: Problem, store: Path | None = None) -> None:
         )
     if store is None or is_store(store):
         return
-    there = next(folder for folder in store.absolute().parents if folder.exists())
+    there = next(folder for folder in absolute(store).parents if folder.exists())
     kept, free = _kept(problem), shutil.disk_usage(there).free
     if kept > free:
         raise StudyError(

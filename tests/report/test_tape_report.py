@@ -457,7 +457,7 @@ def test_audits_say_that_they_are_of_plain_draws(tmp_path: Path) -> None:
     file = taped(tmp_path, 1.0)
     for given in (["audit", file], ["audit", file, "--sequential"], ["plan", file, "--truth", "gaussian(mu=2)"]):
         found = call(*given, code=2)
-        assert "estimate.tape = true" in found.stderr
+        assert "estimate.tape: audits, sequential ones too, are of plain draws; given: true" in found.stderr
         assert "hpcdp verify" in found.stderr
     planned = call("plan", file).stdout
     assert not [words for words in ("radius", "validation tallies") if words in planned]
