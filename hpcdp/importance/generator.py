@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -25,7 +26,7 @@ _MOST_SPAN = 1 << 21  # integers that are as likely as one another within 2⁻³
 _LARGEST = float(1 << 62)
 _MOST_ORDERED = 256  # items of an order that have proposals
 _LEAST_TAIL = 1e-300  # probabilities that are told apart
-_TABLED = 1 << 12  # whole numbers whose probabilities are kept
+_TABLED = 1 << 16  # whole numbers whose probabilities are kept
 _LEAST, _MOST = 5e-324, 1.7976931348623157e308  # floats above 0
 _ANY, _NOT_NEGATIVE, _POSITIVE, _FINITE = (-math.inf, math.inf), (0.0, math.inf), (_LEAST, math.inf), (_LEAST, _MOST)
 _SHAPE, _HALF_SHAPE = (0.1, _MOST), (0.2, _MOST)  # of gammas whose ratios are formed: smaller ones may be 0
@@ -304,12 +305,14 @@ def _counted(tape: Tape, size: Any, name: str, *given: Any) -> NDArray[np.int64]
     above, tail = _tails(tape, size, given)
     lower, upper = _COUNTS[name]
     if not any(one.ndim for one in given) and (table := _table(name, *map(float, given))) is not None:
-        return np.where(above, np.searchsorted(-table[1], -tail), np.searchsorted(table[0], tail))
-    low, high = np.full(tail.shape, -1.0), np.zeros(tail.shape)
+        first, low, high = table
+        return first + np.where(above, np.searchsorted(-high, -tail), np.searchsorted(low, tail))
+    return _least(lambda k: np.where(above, upper(k, *given) <= tail, lower(k, *given) >= tail), tail.shape)
 
-    def reaches(k: Floats) -> Any:
-        return np.where(above, upper(k, *given) <= tail, lower(k, *given) >= tail)
 
+def _least(reaches: Callable[[Floats], Any], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """The least whole numbers from 0 on that reach something, as all larger ones do."""
+    low, high = np.full(shape, -1.0), np.zeros(shape)
     while not (is_enough := reaches(high)).all():
         low, high = np.where(is_enough, low, high), np.where(is_enough, high, 2.0 * high + 1.0)
     while (high - low > 1.0).any():
@@ -319,11 +322,16 @@ def _counted(tape: Tape, size: Any, name: str, *given: Any) -> NDArray[np.int64]
     return high.astype(np.int64)
 
 
-@lru_cache(1 << 8)
-def _table(name: str, *given: float) -> tuple[Floats, Floats] | None:
-    """P(X ≤ k) and P(X > k) of the first whole numbers; None where these are not nearly all."""
-    lower, upper = (tail(np.arange(float(_TABLED)), *given) for tail in _COUNTS[name])
-    return (lower, upper) if upper[-1] <= _LEAST_TAIL else None
+@lru_cache(1 << 5)
+def _table(name: str, *given: float) -> tuple[int, Floats, Floats] | None:
+    """The first of all whole numbers but those of no mass, with P(X ≤ k) and P(X > k) of each; None where these are many."""
+    lower, upper = _COUNTS[name]
+    first = int(_least(lambda k: lower(k, *given) >= _LEAST_TAIL, ()))
+    last = int(_least(lambda k: upper(k, *given) <= _LEAST_TAIL, ()))
+    if last - first >= _TABLED:
+        return None
+    numbers = np.arange(float(first), last + 1.0)
+    return first, lower(numbers, *given), upper(numbers, *given)
 
 
 def _f(tape: Tape, size: Any, above: Any, below: Any) -> Any:
