@@ -196,13 +196,13 @@ def make_parser() -> argparse.ArgumentParser:
     certificate.add_argument("folder", type=Path, metavar="FOLDER", help="a folder to make, on a shared file system")
 
     text = "start a few jobs of a cluster profile, do a small task on each of their processes, and say what is wrong"
-    trial = add("cluster-test", jobs.cluster_test, text)
-    trial.add_argument("profile", metavar="PROFILE", help="a cluster profile (.toml)")
-    trial.add_argument(
+    cluster_test = add("cluster-test", jobs.cluster_test, text)
+    cluster_test.add_argument("profile", metavar="PROFILE", help="a cluster profile (.toml)")
+    cluster_test.add_argument(
         "--nodes", type=_positive, metavar="N", help="jobs to start (default: the profile's least, or 1)"
     )
     text = "seconds to wait for them (default: 600)"
-    trial.add_argument("--wait", type=_positive, default=600, metavar="SECONDS", help=text)
+    cluster_test.add_argument("--wait", type=_positive, default=600, metavar="SECONDS", help=text)
 
     copy = "a store; or an exported copy, by its folder or its address (such as https://…/NAME)"
     show = add("show", reading.show, "print a store's results")

@@ -81,8 +81,8 @@ def certificate(options: argparse.Namespace) -> None:
 def cluster_test(options: argparse.Namespace) -> int:
     """Do a small task on each node of a few jobs, and say what is wrong; the exit code is 1 if anything is."""
     from hpcdp.clusters import check_profile, silence_dask
+    from hpcdp.clusters.cluster_test import try_cluster
     from hpcdp.clusters.profile import Profile
-    from hpcdp.clusters.trial import try_cluster
 
     profile = Profile.from_toml(options.profile)
     check_profile(profile)

@@ -27,7 +27,7 @@ from hpcdp.engine.index import Index, read_index
 from hpcdp.engine.method import method_of, schedule
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.outcomes import no_memory, unusable
-from hpcdp.engine.progress import Progress, shown
+from hpcdp.engine.progress import Progress, progress_shown
 from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded, set_record_aside
 from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.tasks import draws_vary
@@ -99,9 +99,9 @@ def run(
     """
     options = Options(cluster, workers, client, allow_changed_code, trust_code)
     parsed, root = read_study(study, store)
-    with shown(progress) as told:
-        problem, trial = resolve(parsed, told.note, parse_place(cluster).library_threads)
-        return run_problem(problem, trial, root, options, told)
+    with progress_shown(progress) as display:
+        problem, trial = resolve(parsed, display.note, parse_place(cluster).library_threads)
+        return run_problem(problem, trial, root, options, display)
 
 
 @asking(by_command=False)
@@ -121,9 +121,9 @@ def resume(
     """
     options = Options(cluster, workers, client, allow_changed_code, trust_code)
     threads, root = parse_place(cluster).library_threads, path_of("store", store)
-    with shown(progress) as told:
-        problem, trial = resolve_latest(root, allow_changed_code, trust_code, told.note, threads)
-        return run_problem(problem, trial, root, options, told)
+    with progress_shown(progress) as display:
+        problem, trial = resolve_latest(root, allow_changed_code, trust_code, display.note, threads)
+        return run_problem(problem, trial, root, options, display)
 
 
 def resolve_latest(

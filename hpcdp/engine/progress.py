@@ -167,7 +167,7 @@ def on_stderr(seconds: float = _LINE_SECONDS, says_end: bool = True) -> Iterator
 
 
 @contextmanager
-def shown(given: Progress | None) -> Iterator[Progress]:
+def progress_shown(given: Progress | None) -> Iterator[Progress]:
     """What a call in Python shows: what is given, else a line below a notebook's cell, a bar on a terminal, or a line a minute.
 
     Raises StudyError for what is given and cannot be told.

@@ -13,9 +13,10 @@ from scipy.special import ndtri
 
 from hpcdp._base.rounding import share
 from hpcdp.analytic._curve import DIRECTIONS
+from hpcdp.engine.derived import Bools, Entry, Floats, Ints, fewest
 from hpcdp.engine.entries import CELL, maximum_of
 from hpcdp.engine.index import Index, first_of
-from hpcdp.engine.method import Bools, Entry, Floats, Ints, Records, SeriesBySeries, fewest
+from hpcdp.engine.method import Records, SeriesBySeries
 from hpcdp.errors import StoreError
 from hpcdp.importance.bounds import (
     UNIT,
@@ -110,10 +111,10 @@ class TapeResults(SeriesBySeries):
         cells = SimpleNamespace(delta=delta, standard_error=error, lower=found["lower"][1], upper=found["upper"][1])
         return found | maximum_of(cells) | _largest(found["lower_up_to_leftover"][1])
 
-    def told_all(self, arrays: Arrays, places: Any) -> Iterable[dict[str, Any]]:
-        return (self.told(arrays, place) for place in zip(*places, strict=True))
+    def all_counts(self, arrays: Arrays, places: Any) -> Iterable[dict[str, Any]]:
+        return (self.counts_of(arrays, place) for place in zip(*places, strict=True))
 
-    def told(self, arrays: Arrays, entry: Entry) -> dict[str, Any]:
+    def counts_of(self, arrays: Arrays, entry: Entry) -> dict[str, Any]:
         logs = _whole(arrays["logs"][1][entry])
         leftover = {name: arrays[f"leftover_{name}"][1][entry].item() for name in ("draws", "hits", "limit")}
         sums = {name: arrays[name][1][entry].tolist() for name in ("weights", "squares", "spreads")}
@@ -125,15 +126,15 @@ class TapeResults(SeriesBySeries):
             "draws": arrays["draws"][1][entry].tolist(),
         }
 
-    def flat(self, told: dict[str, Any]) -> dict[str, Any]:
-        sums, left = told["sums"], told["leftover"]
+    def columns_of(self, counts: dict[str, Any]) -> dict[str, Any]:
+        sums, left = counts["sums"], counts["leftover"]
         sides = [(name, sums[name] or ("", "")) for name in ("weights", "squares", "spreads", "logs")] + [
-            ("draws", told["draws"])
+            ("draws", counts["draws"])
         ]
         return {
-            "lower_up_to_leftover": told["lower_up_to_leftover"],
+            "lower_up_to_leftover": counts["lower_up_to_leftover"],
             **{f"leftover_{name}": value for name, value in left.items()},
-            "unit": told["unit"],
+            "unit": counts["unit"],
             **{f"{name}_{side}": values[side] for name, values in sides for side in (0, 1)},
         }
 

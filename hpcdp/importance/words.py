@@ -32,11 +32,10 @@ def describe_columns(sure: str) -> list[str]:
 def describe_limits(sure: str) -> str:
     """What "<" and "*" of an estimate mean."""
     return (
-        f"* δ̂ is not statistically distinguishable from 0. Every δ̂ without a star is, all together at confidence level {sure} "
-        f"(asymptotic; a test apart from the bounds). What follows < is δ̂ and as many standard errors as {sure} asks "
-        "for, at this ε "
-        "alone, of the learned sets, and at least what no draw tells of (24 over their number); asymptotic. Another set may hold "
-        "more, so this is no limit of δ."
+        "* δ̂ is not statistically distinguishable from 0. Every δ̂ without a star is, all together at confidence level "
+        f"{sure} (asymptotic; a test apart from the bounds). What follows < is δ̂ and as many standard errors as {sure} asks "
+        "for, at this ε alone, of the learned sets, and at least what no draw tells of (24 over their number); asymptotic. "
+        "Another set may hold more, so this is no limit of δ."
     )
 
 

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from hpcdp.engine.accuracy import Statement, state_accuracy
 from hpcdp.engine.context import Context
 from hpcdp.engine.costs import Costs
+from hpcdp.engine.derived import Bools, Entry, Floats, Ints, fewest
 from hpcdp.engine.entries import CELL, counted_cells, maximum_of
 from hpcdp.engine.index import Columns, Index, first_of
-from hpcdp.engine.method import Bools, Entry, Floats, Ints, Method, Prints, Records, Rows, Run, fewest
+from hpcdp.engine.method import Method, Prints, Records, Rows, Run
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts
@@ -186,11 +187,10 @@ class CrossFitting(Method):
         first, *sizes = result["block_test"].tolist()
         return [
             *super().describe_columns(result, sure),
-            f"reuse: δ̂ is cross-fitted over {int(result['test'].max()):,} samples per database, in {FOLDS} folds; it "
-            "may spread more "
-            f"than its error says (asymptotic). The bounds are prequential: after a first block of {first:,} samples "
-            "come blocks of "
-            f"{', '.join(f'{size:,}' for size in sizes)}, each counted by an L̂ that learned from all before it.",
+            f"reuse: δ̂ is cross-fitted over {int(result['test'].max()):,} samples per database, in {FOLDS} folds; it may "
+            f"spread more than its error says (asymptotic). The bounds are prequential: after a first block of {first:,} "
+            f"samples come blocks of {', '.join(f'{size:,}' for size in sizes)}, each counted by an L̂ that learned from all "
+            "before it.",
         ]
 
     def describe_limits(self, sure: str) -> str:

@@ -22,7 +22,7 @@ from hpcdp.report.tables import (
     formed,
     lower_column,
     thousands,
-    told,
+    words_if_true,
     wrapped,
     write,
 )
@@ -70,7 +70,7 @@ def box_table(audit: Audit) -> Table:
         Column("beta_upper", "β ≤", FINITE, at_most),
         Column("claimed", "claimed ≥", GIVEN, at_least),
         Column("margin", "margin", FINITE, gap, said=lambda e: gap(e["margin"]) + " violated" * e["violated"]),
-        Column("violated", "claim violated", FINITE, told("violated"), only="page"),
+        Column("violated", "claim violated", FINITE, words_if_true("violated"), only="page"),
     ]
     entries = [vars(box) for box in sorted(audit.boxes, key=lambda box: -box.margin)]
     caption = "Audit: one test a pair, the largest margin first"

@@ -57,11 +57,10 @@ def _differences(comparison: Comparison) -> list[str]:
 
 def _notes(comparison: Comparison) -> list[str]:
     found = [
-        "A is below B beyond the bounds: the certified lower bound of B (finite-sample, all pairs, directions and ε of "
-        "B together) is above the "
-        "approximate upper limit of A (normal, one entry at a time, without what A's classifier misses), or, marked *, above "
-        "the limit of A's learned sets. Nothing certifies an upper limit, so this is no certificate about A. Standard errors "
-        "take the stores as independent."
+        "A is below B beyond the bounds: the certified lower bound of B (finite-sample, all pairs, directions and ε of B "
+        "together) is above the approximate upper limit of A (normal, one entry at a time, without what A's classifier "
+        "misses), or, marked *, above the limit of A's learned sets. Nothing certifies an upper limit, so this is no "
+        "certificate about A. Standard errors take the stores as independent."
     ]
     found += limit_words(comparison.results)
     for name, result in zip(comparison.names, comparison.results, strict=True):

@@ -26,7 +26,7 @@ from hpcdp.report.tables import (
     Table,
     lower_column,
     to_csv,
-    told,
+    words_if_true,
 )
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import careful_error
@@ -155,7 +155,7 @@ def exposed_table(result: Result, found: Exposure) -> Table:
         Column("who", "pair"),
         Column("delta", "δ̂", ASYMPTOTIC, share),
         Column("error", "± error", ASYMPTOTIC, share),
-        Column("near", "within noise", HEURISTIC, told("most exposed, or within noise of it")),
+        Column("near", "within noise", HEURISTIC, words_if_true("most exposed, or within noise of it")),
         lower_column(),
     ]
     caption = f"Most exposed pairs at ε = {result['epsilon'][found.column]:g}"
@@ -227,10 +227,9 @@ def read_rows(result: Result, _: bool = True, contents: bool = False) -> Reading
         Column("contents", "contents", is_optional=True),
     ]
     notes = [
-        f"~ within noise of the most exposed: by at most {NOISE:g} standard errors of the difference (approximate). - "
-        "no δ̂ that is "
-        "statistically distinguishable from 0. certified ≥: for all pairs, directions and ε together with confidence "
-        f"{percent(result.confidence)}; finite-sample."
+        f"~ within noise of the most exposed: by at most {NOISE:g} standard errors of the difference (approximate). - no δ̂ "
+        "that is statistically distinguishable from 0. certified ≥: for all pairs, directions and ε together with "
+        f"confidence {percent(result.confidence)}; finite-sample."
     ]
     return Reading(
         f"{result.name}: rows by exposure at ε = {epsilon:g}",

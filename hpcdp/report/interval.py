@@ -142,9 +142,8 @@ def _refuted(result: Result, found: dict[str, Any]) -> list[str]:
     side = side or f"of {refuted['side']} of pair {refuted['pair']}"
     one, other = (_bin(ends) for ends in refuted["bins"])
     return [
-        f"REFUTED: C = {found['lipschitz']:g}. The density {side} is at least {low} in {one} on average, and "
-        f"at most {high} in {other}: "
-        "it changes faster than C allows, so that there is no upper limit. The lower one needs no C.",
+        f"REFUTED: C = {found['lipschitz']:g}. The density {side} is at least {low} in {one} on average, and at most {high} "
+        f"in {other}: it changes faster than C allows, so that there is no upper limit. The lower one needs no C.",
         "",
     ]
 

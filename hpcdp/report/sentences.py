@@ -54,8 +54,7 @@ def sentence_of(result: Result, verdict: Verdict | None) -> Sentence:
         beyond = "the loss" if verdict.family == PURE else "δ"
         words = (
             f"The claim {claim} is violated, certified at confidence {sure} (finite-sample): {shown}; this does not say "
-            "how large "
-            f"{beyond} really is, which may be more, nor that anything else about the mechanism is as claimed."
+            f"how large {beyond} really is, which may be more, nor that anything else about the mechanism is as claimed."
         )
     elif verdict.verdict == CONSISTENT:
         words = f"No violation of the claim {claim} was found at confidence {sure}; {_HOLDS}."
@@ -133,10 +132,9 @@ def _order(verdict: Verdict) -> list[str]:
     name = "ρ" if limit.order is None else "KL" if limit.order == 1.0 else f"D of order {limit.order:g}"
     who = "" if found.pair is None else f" by {verdict.result.describe_pair(found.pair)}, {found.direction}"
     words = (
-        f"{name} is at least {at_least(found.lower, '.5f')}{who}; the claim allows {found.claimed:g}"
-        f"{' (violated)' if found.violated else ''}; certified with confidence {percent(verdict.result.confidence)}, "
-        "together with "
-        "the bounds on δ."
+        f"{name} is at least {at_least(found.lower, '.5f')}{who}; the claim allows "
+        f"{found.claimed:g}{' (violated)' if found.violated else ''}; certified with confidence "
+        f"{percent(verdict.result.confidence)}, together with the bounds on δ."
     )
     return [words if found.estimate is None else f"{words} D̂ is {found.estimate:.5f} (asymptotic)."]
 
@@ -158,8 +156,7 @@ def _pure(verdict: Verdict) -> tuple[str, list[str], float | None]:
         where = "this domain" if found.pair < 0 else "these pairs"
         details.append(
             f"Of {where} the claim holds if {assumed(result)}, and {NO_ATOMS}: pure ε is then at most "
-            f"{at_most(upper, '.5f')}, with "
-            "the same confidence."
+            f"{at_most(upper, '.5f')}, with the same confidence."
         )
     elif verdict.verdict == CONSISTENT:
         details.append("No estimate from a tested set is above the claim.")

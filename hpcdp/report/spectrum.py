@@ -25,7 +25,7 @@ from hpcdp.report.tables import (
     general,
     lower_column,
     to_csv,
-    told,
+    words_if_true,
     wrapped,
 )
 from hpcdp.report.words import estimate, limit_words, origin_names, origin_of, over_words
@@ -84,7 +84,7 @@ def _columns(result: Result, entries: Sequence[Entry]) -> list[Column]:
         ),
         Column("upper", "approx ≤", approximate, at_most, _is_resolved),
         Column("claimed", "claimed", GIVEN, share, said=_claimed, is_optional=True),
-        Column("violated", "claim violated", FINITE, told("violated"), only="page", is_optional=True),
+        Column("violated", "claim violated", FINITE, words_if_true("violated"), only="page", is_optional=True),
         *pair,
         Column("direction", "direction of δ̂", CHOSEN, str, _is_resolved, name="direction"),
         *lower_pair,
@@ -140,8 +140,7 @@ def _notes(result: Result, claim: Any) -> list[str]:
         anchors = ", ".join(f"{epsilon:g}" for epsilon in certify)
         found.append(
             f"† no bound of its own: what the bounds at ε = {anchors} (estimate.certify), which share the failure "
-            "probability, say "
-            "there: each limits P(S) and Q(S) of a set S, and so δ at every ε; as sure as they are."
+            "probability, say there: each limits P(S) and Q(S) of a set S, and so δ at every ε; as sure as they are."
         )
     found += limit_words([result])
     if stated := result.accuracy():
@@ -182,13 +181,13 @@ def leading_points(result: Result) -> list[dict[str, Any]]:
 def csv_text(result: Result) -> str:
     """All entries as CSV, one a line; where its pair comes from at the end, rows apart by spaces."""
     cells, method = result.cells(), result.method
-    told = method.told(result.arrays, (0, 0, 0)) if result["delta"].size else {}
-    counts = [*method.flat(told | {name: cells[0][name] for name in told} if cells else told)]
+    told = method.counts_of(result.arrays, (0, 0, 0)) if result["delta"].size else {}
+    counts = [*method.columns_of(told | {name: cells[0][name] for name in told} if cells else told)]
     counts = counts or [f"{name}_{side}" for name in method.counts for side in (0, 1)]
     fields = ["pair", "direction", "epsilon", "delta", "lower", "upper", "standard_error", *counts, "resolved"]
     fields += [] if result.study.estimate.certify is None else ["certified"]
     rows = (
-        cell | method.flat({name: cell[name] for name in told}) | origin_of(result.pairs[cell["pair"]])
+        cell | method.columns_of({name: cell[name] for name in told}) | origin_of(result.pairs[cell["pair"]])
         for cell in cells
     )
     return to_csv([*fields, *origin_names(result)], rows)

@@ -270,7 +270,7 @@ def formed(spec: str, bound: Callable[..., str] = format) -> Callable[[Any], str
     return lambda value: bound(value, spec)
 
 
-def told(words: str) -> Callable[[Any], str]:
+def words_if_true(words: str) -> Callable[[Any], str]:
     """How a truth reads on a page, and what is not true as "no"."""
     return lambda value: words if value else "no"
 

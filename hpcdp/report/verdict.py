@@ -135,9 +135,8 @@ def looks_words(result: Result) -> str:
     """What several looks at a store that grows do not say together."""
     sure = percent(result.confidence)
     return (
-        f"This look holds by itself at {sure}. Several looks at a store that grows do not hold together: which entries "
-        "get half of "
-        "the failure probability is settled only when all pairs have learned."
+        f"This look holds by itself at {sure}. Several looks at a store that grows do not hold together: which entries get "
+        "half of the failure probability is settled only when all pairs have learned."
     )
 
 

@@ -73,9 +73,8 @@ def trust_words(study: Study, tried: str = "the first chunk of each database") -
         )
     if not study.mechanism.reproducible:
         found.append(
-            "reproducible = false: a chunk that failed is drawn anew, so that certified numbers are of the "
-            "distribution of outputs "
-            "given that the mechanism does not fail. Whether it fails may tell D from D′; that is not counted."
+            "reproducible = false: a chunk that failed is drawn anew, so that certified numbers are of the distribution of "
+            "outputs given that the mechanism does not fail. Whether it fails may tell D from D′; that is not counted."
         )
     return found
 

@@ -81,9 +81,8 @@ def _warn(
     more = f" and {unresolved.size - _SHOWN:,} more" if unresolved.size > _SHOWN else ""
     needed = [_needed(arrays, method, int(i), rows, level) for i in dict.fromkeys((unresolved[0], unresolved[-1]))]
     return (
-        f"δ̂ is not statistically distinguishable from 0 at ε = {shown}{more}: its test does not reject δ = 0 there or "
-        "at a smaller ε, "
-        "or δ̂ is below what is certified.",
+        f"δ̂ is not statistically distinguishable from 0 at ε = {shown}{more}: its test does not reject δ = 0 there or at a "
+        "smaller ε, or δ̂ is below what is certified.",
         f"To distinguish it would take (heuristic; tests that reject at the rates that were seen): {'; '.join(needed)}. "
         f"{_training(estimate, method.trained(estimate))}",
     )

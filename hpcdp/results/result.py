@@ -202,7 +202,7 @@ class Result(Shown):
         rest = {"resolved": self.resolution.cells[places].tolist()}
         if self.study.estimate.certify is not None:
             rest["certified"] = [self.has_bound(place) for place in zip(*places, strict=True)]
-        rows = zip(*columns.values(), self.method.told_all(self.arrays, places), *rest.values(), strict=True)
+        rows = zip(*columns.values(), self.method.all_counts(self.arrays, places), *rest.values(), strict=True)
         names, others, told = [*columns], [*rest], len(columns)
         return [
             dict(zip(names, row[:told], strict=True)) | row[told] | dict(zip(others, row[told + 1 :], strict=True))
@@ -343,11 +343,11 @@ class Result(Shown):
         if "spectrum" not in self.notions:
             return pd.json_normalize([] if self.pure is None else self.pure["rows"] or [self.pure])
         cells = self.cells()
-        counts = [*self.method.told(self.arrays, (0, 0, 0))] if cells else []
+        counts = [*self.method.counts_of(self.arrays, (0, 0, 0))] if cells else []
         return pd.DataFrame(
             [
                 {k: v for k, v in cell.items() if k not in counts}
-                | self.method.flat({name: cell[name] for name in counts})
+                | self.method.columns_of({name: cell[name] for name in counts})
                 for cell in cells
             ]
         )

@@ -18,7 +18,7 @@ from pages import STUDIES, Page, make_store
 import hpcdp
 from hpcdp import Spectrum, load_result
 from hpcdp.analytic import GaussianShift
-from hpcdp.engine.progress import Bar, Lines, Notebook, shown
+from hpcdp.engine.progress import Bar, Lines, Notebook, progress_shown
 
 Stores = Callable[[str], Path]
 
@@ -123,12 +123,12 @@ def test_a_call_shows_what_suits_its_place(monkeypatch: pytest.MonkeyPatch, caps
     """A line below a notebook's cell; a bar on a terminal; else a line a minute, and none of what is short."""
     for shell, kind in ((None, Lines), (SimpleNamespace(), Lines), (SimpleNamespace(kernel=object()), Notebook)):
         monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda shell=shell: shell))
-        with shown(None) as progress:
+        with progress_shown(None) as progress:
             assert isinstance(progress, kind)
     monkeypatch.delitem(sys.modules, "IPython")
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    with shown(None) as progress:
+    with progress_shown(None) as progress:
         for length in (50, 150):
             progress.begin("run", length)
             for _ in range(length):
@@ -137,9 +137,9 @@ def test_a_call_shows_what_suits_its_place(monkeypatch: pytest.MonkeyPatch, caps
     said = capsys.readouterr().err.splitlines()
     assert [line.partition(",")[0] for line in said] == ["run: 40 %", "run: 80 %", "run: 100 %"]
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with shown(None) as progress:
+    with progress_shown(None) as progress:
         assert isinstance(progress, Bar)
     monkeypatch.setattr(sys, "stderr", None)
-    with shown(None) as progress:
+    with progress_shown(None) as progress:
         progress.note("nobody reads this")
     assert capsys.readouterr().out == ""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.engine.method import Floats, Ints
+from hpcdp.engine.derived import Floats, Ints
 from hpcdp.methods.histogram.decisions import given
 from hpcdp.methods.histogram.sizes import promised_sizes
 from hpcdp.notions.bins import (

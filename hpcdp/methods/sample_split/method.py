@@ -10,8 +10,9 @@ import numpy as np
 
 from hpcdp.engine.context import Context
 from hpcdp.engine.costs import Costs
+from hpcdp.engine.derived import Entry, Floats
 from hpcdp.engine.index import Index, Span, first_of
-from hpcdp.engine.method import Adder, Entry, Floats, Learned, Method, Records, Rows, Run, memory, pair_effort
+from hpcdp.engine.method import Adder, Learned, Method, Records, Rows, Run, memory, pair_effort
 from hpcdp.engine.outcomes import Report
 from hpcdp.engine.sampling import TaskList
 from hpcdp.engine.series import Effort, Phase, Planner, Series, seconds_left

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtr
 
 from hpcdp.analytic import GaussianShift
-from hpcdp.engine.method import fewest
+from hpcdp.engine.derived import fewest
 from hpcdp.methods.sample_split.foreseen import rates_of
 from hpcdp.methods.sample_split.method import METHOD
 from hpcdp.methods.sample_split.targets import (

@@ -26,7 +26,7 @@ _ANSWER = 60.0  # seconds in which all tasks must end
 
 
 @dataclass(frozen=True)
-class Looked:
+class NodeReport:
     """What one task saw. cores: that its process may use. sees: whether the file of the driver is there."""
 
     host: str
@@ -36,10 +36,12 @@ class Looked:
     sees: bool
 
 
-def look_around(path: str, seconds: float) -> Looked:
+def report_node(path: str, seconds: float) -> NodeReport:
     """What a task sees where it runs."""
     time.sleep(seconds)
-    return Looked(socket.gethostname(), os.getpid(), len(os.sched_getaffinity(0)), _versions(), os.path.exists(path))
+    return NodeReport(
+        socket.gethostname(), os.getpid(), len(os.sched_getaffinity(0)), _versions(), os.path.exists(path)
+    )
 
 
 def _versions() -> tuple[str, str]:
@@ -61,15 +63,15 @@ def try_cluster(profile: Profile, nodes: int, patience: float, note: Callable[[s
                 executor.want(slots, float(slots * profile.worker.useful))
                 _wait_for_workers(executor, slots, patience, note)
                 executor.prepare(Path(name))
-                calls = [Call("look", look_around, (os.fspath(seen), _TASK))] * slots
+                calls = [Call("look", report_node, (os.fspath(seen), _TASK))] * slots
                 done, late = wait(executor.begin(calls), _ANSWER)
                 found = [future.result() for future in done]
         except HpcdpError as error:
             return [*_ends_of_logs(folder.logs), str(error)]
     wrong = [f"{len(late)} of {slots} tasks did not end within {_ANSWER:g} s"] if late else []
-    for host in sorted({looked.host for looked in found}):
-        there = [looked for looked in found if looked.host == host]
-        processes = len({looked.process for looked in there})
+    for host in sorted({report.host for report in found}):
+        there = [report for report in found if report.host == host]
+        processes = len({report.process for report in there})
         note(
             f"{host}: {len(there)} tasks in {processes} processes, {there[0].cores} cores, Python {there[0].versions[1]}"
         )
@@ -93,7 +95,7 @@ def _wait_for_workers(executor: TaskExecutor, slots: int, patience: float, note:
         time.sleep(_LOOK)
 
 
-def _wrong_on(host: str, there: Sequence[Looked], processes: int) -> list[str]:
+def _wrong_on(host: str, there: Sequence[NodeReport], processes: int) -> list[str]:
     """What is wrong with one node."""
     wrong, first = [], there[0]
     if first.versions != _versions():
