@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.engine.index import Index, read_index
 from hpcdp.notions.bounds import joint_lower, joint_rejects, standard_error
 from hpcdp.notions.resolution import Entries, largest_upper
+from hpcdp.store.layout import Layout
 from hpcdp.store.results import Arrays
+from hpcdp.store.root import latest_version
 from hpcdp.study.estimate import Estimate
+from hpcdp.study.versions import read_problem
 
 if TYPE_CHECKING:
-    from hpcdp.engine.method import Records
+    from hpcdp.study.problem import Problem
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -24,6 +31,24 @@ Entry = tuple[int, int, int]
 """Of an array by (pair, direction, ε)."""
 
 _MOST = 2**50  # beyond this many nobody can draw; counts stay exact in float64
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records that a result rests on, read when they are asked for."""
+
+    store: Path
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem that the store holds."""
+        layout = Layout(self.store)
+        return read_problem(layout, latest_version(layout))
+
+    @cached_property
+    def index(self) -> Index:
+        """All its records."""
+        return read_index(Layout(self.store))
 
 
 class Derived:

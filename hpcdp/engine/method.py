@@ -10,14 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from hpcdp.engine.accuracy import Statement, state_accuracy
 from hpcdp.engine.costs import Costs
-from hpcdp.engine.derived import Derived, Floats
-from hpcdp.engine.index import Index, read_index
+from hpcdp.engine.derived import Derived, Floats, Records
+from hpcdp.engine.index import Index
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.sampling import TaskList
 from hpcdp.engine.series import Effort, Phase, Planner, Series, seconds_left
@@ -31,14 +30,12 @@ from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.results import Arrays
-from hpcdp.store.root import latest_version
 from hpcdp.store.stages import Stage
 from hpcdp.store.states import State
 from hpcdp.study.combinations import PLAIN, points_lacking
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.problem import describe_pairs
 from hpcdp.study.trial_draws import Tried, time_trials
-from hpcdp.study.versions import read_problem
 
 if TYPE_CHECKING:
     from hpcdp.engine.context import Context
@@ -93,24 +90,6 @@ class Adder(ABC):
     @abstractmethod
     def sums(self) -> dict[str, Any]:
         """The sums so far as JSON values by name: whole numbers that add up over chunks."""
-
-
-@dataclass(frozen=True)
-class Records:
-    """The records that a result rests on, read when they are asked for."""
-
-    store: Path
-
-    @cached_property
-    def problem(self) -> Problem:
-        """The problem that the store holds."""
-        layout = Layout(self.store)
-        return read_problem(layout, latest_version(layout))
-
-    @cached_property
-    def index(self) -> Index:
-        """All its records."""
-        return read_index(Layout(self.store))
 
 
 class Method(Derived, ABC):

@@ -13,10 +13,10 @@ from scipy.special import ndtri
 
 from hpcdp._base.rounding import share
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.engine.derived import Bools, Entry, Floats, Ints, fewest
+from hpcdp.engine.derived import Bools, Entry, Floats, Ints, Records, fewest
 from hpcdp.engine.entries import CELL, maximum_of
 from hpcdp.engine.index import Index, first_of
-from hpcdp.engine.method import Records, SeriesBySeries
+from hpcdp.engine.method import SeriesBySeries
 from hpcdp.errors import StoreError
 from hpcdp.importance.bounds import (
     UNIT,

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from hpcdp.engine.costs import Costs
-from hpcdp.engine.derived import Floats
+from hpcdp.engine.derived import Floats, Records
 from hpcdp.engine.entries import no_cells
 from hpcdp.engine.index import Index
-from hpcdp.engine.method import Method, Records, Rows, Run
+from hpcdp.engine.method import Method, Rows, Run
 from hpcdp.engine.sampling import sample_tasks, sampling_seconds, task_seconds
 from hpcdp.engine.task import Amounts, Progress, Task
 from hpcdp.mechanisms.pair_draws import LOSS, NUMBERS, SENSITIVITY

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from hpcdp.engine.accuracy import Statement, state_accuracy
 from hpcdp.engine.context import Context
 from hpcdp.engine.costs import Costs
-from hpcdp.engine.derived import Bools, Entry, Floats, Ints, fewest
+from hpcdp.engine.derived import Bools, Entry, Floats, Ints, Records, fewest
 from hpcdp.engine.entries import CELL, counted_cells, maximum_of
 from hpcdp.engine.index import Columns, Index, first_of
-from hpcdp.engine.method import Method, Prints, Records, Rows, Run
+from hpcdp.engine.method import Method, Prints, Rows, Run
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.engine.method import Records
+from hpcdp.engine.derived import Records
 from hpcdp.results.result import Result
 
 

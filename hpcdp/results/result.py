@@ -17,8 +17,9 @@ from hpcdp._base.rounding import at_most
 from hpcdp._base.terminal import plain
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.accuracy import Statement, dimension
+from hpcdp.engine.derived import Records
 from hpcdp.engine.index import read_index
-from hpcdp.engine.method import Method, Records, method_of
+from hpcdp.engine.method import Method, method_of
 from hpcdp.errors import StudyError
 from hpcdp.results.assemble import assemble, pair_entries
 from hpcdp.results.epsilon_at import Level, level_at

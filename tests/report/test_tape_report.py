@@ -22,7 +22,7 @@ from studies import run as run_study
 
 from hpcdp.analytic import exact
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.engine.method import Records
+from hpcdp.engine.derived import Records
 from hpcdp.importance.result import DRAWN, LEARNED, LEFT_OUT, UNLEARNED
 from hpcdp.report.colours import CERTIFIED, ESTIMATED, UP_TO_LEFTOVER
 from hpcdp.report.notions import show_as, text

@@ -9,10 +9,10 @@ import numpy as np
 
 from hpcdp.engine.context import Context
 from hpcdp.engine.costs import Costs
-from hpcdp.engine.derived import Floats
+from hpcdp.engine.derived import Floats, Records
 from hpcdp.engine.entries import no_cells
 from hpcdp.engine.index import Index
-from hpcdp.engine.method import NO_ETA, Adder, Method, Records, Rows, Run
+from hpcdp.engine.method import NO_ETA, Adder, Method, Rows, Run
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts, Task
 from hpcdp.errors import StudyError

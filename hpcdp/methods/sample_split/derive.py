@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.engine.derived import Entry, Floats, Ints
+from hpcdp.engine.derived import Entry, Floats, Ints, Records
 from hpcdp.engine.entries import counted_cells, maximum_of, points_of
 from hpcdp.engine.index import Columns, Index, Span
-from hpcdp.engine.method import Records, Run
+from hpcdp.engine.method import Run
 from hpcdp.errors import StoreError
 from hpcdp.losses.counts import above, below, eta_thresholds
 from hpcdp.methods.classes import families, threshold_sets, total_of, totals, training_counts

@@ -10,9 +10,9 @@ import numpy as np
 
 from hpcdp.engine.context import Context
 from hpcdp.engine.costs import Costs
-from hpcdp.engine.derived import Entry, Floats
+from hpcdp.engine.derived import Entry, Floats, Records
 from hpcdp.engine.index import Index, Span, first_of
-from hpcdp.engine.method import Adder, Learned, Method, Records, Rows, Run, memory, pair_effort
+from hpcdp.engine.method import Adder, Learned, Method, Rows, Run, memory, pair_effort
 from hpcdp.engine.outcomes import Report
 from hpcdp.engine.sampling import TaskList
 from hpcdp.engine.series import Effort, Phase, Planner, Series, seconds_left
