@@ -15,8 +15,12 @@ ACCEPTED = "from -2**63 to 2**63 - 1"
 def _objects(items: Any, array: NDArray[Any], most: float) -> NDArray[Any] | None:
     """Items one by one, where NumPy made floats of them, and of a list, of which one reaches so far; else None."""
     is_list = not isinstance(items, np.ndarray) or items.dtype == object
-    is_large = array.dtype.kind == "f" and array.size and np.abs(array).max() >= most
-    return objects_of(items) if is_list and is_large else None
+    return objects_of(items) if is_list and _reaches(array, most) else None
+
+
+def _reaches(array: NDArray[Any], most: float) -> bool:
+    """Whether a float of this array is so far from 0."""
+    return array.dtype.kind == "f" and array.size > 0 and bool(np.abs(array).max() >= most)
 
 
 def lost_integer(items: Any, array: NDArray[Any]) -> int | None:
@@ -38,7 +42,7 @@ def exact_integers(items: Any, array: NDArray[Any]) -> NDArray[Any]:
 
 def rounded_place(items: Any, array: NDArray[Any]) -> tuple[tuple[int, ...], int] | None:
     """Place and value of the first integer that is another number in the float array made of these items; None: there is none."""
-    if array.dtype.kind != "f" or not array.size or not np.abs(array).max() >= 2.0**53:
+    if not _reaches(array, 2.0**53):
         return None
     for place, item in np.ndenumerate(objects_of(items)):
         if isinstance(item, int | np.integer) and int(float(item)) != int(item):
