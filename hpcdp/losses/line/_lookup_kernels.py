@@ -56,6 +56,24 @@ def fill_classes(starts, codes, origin, scale, split, table):  # type: ignore[no
 
 
 @kernel()
+def fill_runs(starts, origin, scale, many, table):  # type: ignore[no-untyped-def]
+    """Fill table, (cells,), with the run that enters each cell, or `many` where more than two start in it."""
+    last = float(table.size - 1)
+    begin = 0
+    r = 1
+    while r < starts.size:
+        cell = _place(starts[r], origin, scale, last)
+        table[begin : cell + 1] = r - 1
+        entered = r
+        while r < starts.size and _place(starts[r], origin, scale, last) == cell:
+            r += 1
+        if r - entered > 2:
+            table[cell] = many
+        begin = cell + 1
+    table[begin:] = starts.size - 1
+
+
+@kernel()
 def count_classes(x, table, table_origin, table_scale, split, starts, codes, first, origin, scale, histograms):  # type: ignore[no-untyped-def]
     """Add one to histograms[·, code of the run that holds x] for each x, (lanes, split + 1), of one lane or four.
 
@@ -95,3 +113,31 @@ def count_classes(x, table, table_origin, table_scale, split, starts, codes, fir
         for j in range(waiting):
             run = _run(part[late[j]], starts, first, origin, scale)
             h0[np.uint32(codes[run])] += 1
+
+
+@kernel()
+def count_each_run(x, table, table_origin, table_scale, many, following, starts, first, origin, scale, histogram):  # type: ignore[no-untyped-def]
+    """Add one to histogram[run that holds x] for each x, (runs + 1,); the last entry takes what lies among many starts.
+
+    following: the starts without the first, then NaN, which no x reaches, (runs + 2,).
+    """
+    places, runs = np.empty(_BLOCK, np.int32), np.empty(_BLOCK, np.int32)
+    cells, found = places.view(np.uint32), runs.view(np.uint32)
+    late = np.empty(_BLOCK + 1, np.uint32)
+    last = float(table.size - 1)
+    for begin in range(0, x.size, _BLOCK):
+        part = x[begin : begin + _BLOCK]
+        for i in range(part.size):
+            places[i] = _place(part[i], table_origin, table_scale, last)
+        for i in range(part.size):  # apart from the counting, which waits for what it wrote before
+            run = np.int32(table[cells[i]])  # the cell holds at most two starts: no branch
+            run += np.int32(following[np.uint32(run)] <= part[i])
+            run += np.int32(following[np.uint32(run)] <= part[i])
+            runs[i] = run
+        waiting = np.uint32(0)
+        for i in range(part.size):
+            late[waiting] = i
+            waiting += np.uint32(found[i] == many)
+            histogram[found[i]] += np.uint32(1)
+        for j in range(waiting):
+            histogram[_run(part[late[j]], starts, first, origin, scale)] += np.uint32(1)

@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 _CELLS = 1 << 22
 _LANES = 4
 _LANED_CLASSES = 1 << 10  # histograms of more classes would crowd the near cache, and seldom wait for themselves
-_MANY_CLASSES = 1 << 12  # with more most cells are of several classes, and a table gains nothing
+_MANY_CLASSES = 1 << 12  # with more, as tallies of a pilot's cells have, most table cells are of several classes
 _SMALLEST, _LARGEST = 1 << 13, 1 << 18  # cells; the nearest cache holds the one, the next one the other
 _FEW = 1 << 16  # outputs, besides two a run, that pay for a table
 _MANY_RUNS = 1 << 17  # more starts than the caches of a core hold
@@ -72,7 +72,7 @@ Count = Callable[[Floats], tuple[Ints, int]]
 
 
 def by_class(lookup: Lookup, codes: NDArray[np.int32], classes: int, low: float, high: float, cells: int) -> Count:
-    """Counts outputs by class: most cells are of one class, which one look tells.
+    """Counts outputs by class: most cells are of one class, which one look tells. For up to 65,534 classes.
 
     Of a step function with codes (runs,) below classes, for outputs that mostly lie in [low, high].
     """
@@ -92,6 +92,27 @@ def by_class(lookup: Lookup, codes: NDArray[np.int32], classes: int, low: float,
     return count
 
 
+def by_run(lookup: Lookup, codes: NDArray[np.int32], classes: int, low: float, high: float, cells: int) -> Count:
+    """Counts outputs by run, then runs by class: a cell tells the run up to two comparisons. For very many classes.
+
+    Arguments: as of `by_class`. Fewer than 2³² outputs are counted at a time.
+    """
+    runs = lookup.starts.size
+    dtype = np.dtype(np.uint16 if runs <= np.iinfo(np.uint16).max else np.uint32)
+    table, (origin, scale) = np.empty(cells, dtype), _grid(low, high, cells)
+    many, following = dtype.type(runs), np.append(lookup.starts[1:], [np.nan] * 3)
+    kernels.fill_runs(lookup.starts, origin, scale, many, table)
+
+    def count(x: Floats) -> tuple[Ints, int]:
+        counts = np.zeros(runs + 1, np.uint32)  # half of what 64 bits take of the cache
+        kernels.count_each_run(
+            x, table, origin, scale, many, following, lookup.starts, lookup.first, lookup.origin, lookup.scale, counts
+        )
+        return np.bincount(codes, counts[:-1], classes).astype(np.int64), int(counts[-1])
+
+    return count
+
+
 @dataclass
 class Tables:
     """The table of a step function where the outputs lie that are being counted; made anew when they come to lie elsewhere."""
@@ -106,7 +127,7 @@ class Tables:
         """Whether a table is worth its making once so many outputs more are to be counted."""
         self.seen += size
         runs = self.codes.size
-        return size >= _SEEN and _FEW + 2 * runs <= self.seen and runs <= _MANY_RUNS and self.classes <= _MANY_CLASSES
+        return size >= _SEEN and _FEW + 2 * runs <= self.seen and runs <= _MANY_RUNS
 
     def count(self, x: Floats) -> Ints:
         """Histogram of x (size,) over the classes, int64."""
@@ -119,15 +140,16 @@ class Tables:
     def _make(self, x: Floats) -> tuple[Count, float]:
         """The smallest table that serves a sample of x well, else the one that serves it best."""
         starts, sample = self.lookup.starts, np.sort(x[:: max(1, x.size // _SEEN)])
+        kind, each = (by_class, 64) if self.classes <= _MANY_CLASSES else (by_run, 1)
         found: list[tuple[Count, float]] = []
         for share in _BEYOND:
             cut = int(share * sample.size)
             first, last = starts[[min(1, starts.size - 1), -1]]  # beyond them is one run at either end
             low, high = np.clip([sample[cut], sample[-1 - cut]], first, last).tolist()
             inside = int(np.searchsorted(starts, high, "right") - np.searchsorted(starts, low))
-            cells = 1 << (min(max(64 * inside, _SMALLEST), _LARGEST) - 1).bit_length()
+            cells = 1 << (min(max(each * inside, _SMALLEST), _LARGEST) - 1).bit_length()
             while cells <= _LARGEST:
-                table = by_class(self.lookup, self.codes, self.classes, low, high, cells)
+                table = kind(self.lookup, self.codes, self.classes, low, high, cells)
                 found.append((table, table(sample)[1] / sample.size))
                 if found[-1][1] < 2 * share + _LATE:
                     return found[-1]
