@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.memory import peak_megabytes
+from benchmarks.processes import peak_megabytes
 from hpcdp.driver.driver import run
 from hpcdp.losses.histogram.counting import count_bins
 from hpcdp.study.file import Study

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from distributed import Client
 
+from benchmarks.processes import processor_seconds
 from hpcdp.analytic import Curve, GaussianShift, LaplaceShift, gaussian_sigma
 from hpcdp.analytic.laplace import LaplaceVector
 from hpcdp.clusters.local import open_local
@@ -65,8 +66,8 @@ def _study(call: str, size: int, seed: int) -> Study:
 
 
 def _busy(client: Client) -> float:
-    """Seconds that the workers' processors have spent on them."""
-    return sum(client.run(time.process_time).values())
+    """Seconds of the processor that the workers and their child processes have taken so far."""
+    return float(sum(client.run(processor_seconds).values()))
 
 
 def main(small: bool = False, seed: int = _SEED) -> dict[str, float]:

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import resource
 import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.processes import peak_megabytes
 from benchmarks.studies import laplace_study
 from hpcdp.clusters.local import open_local
 from hpcdp.driver.driver import run
-
-
-def peak_megabytes() -> float:
-    """Peak resident memory of this process, MB (not getrusage's, which starts at what its parent had)."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) / 1024
 
 
 def main(small: bool = False) -> dict[int, float]:

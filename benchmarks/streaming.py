@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.memory import peak_megabytes
+from benchmarks.processes import peak_megabytes
 from hpcdp.driver.driver import store_problem
 from hpcdp.engine.index import Index
 from hpcdp.engine.method import method_of

@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 import re
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import hpcdp
+from benchmarks.processes import processor_seconds
 from hpcdp.analytic import (
     Direction,
     GaussianShift,
@@ -82,13 +82,10 @@ def count(database: NDArray[Any], size: int, rng: np.random.Generator) -> NDArra
     return np.asarray(int(database[0]) + rng.geometric(-math.expm1(-1.0), (size, _TERMS)).sum(axis=1) - _TERMS)
 
 
-DRAWN = [0]
-"""Outputs of `shifted` in this process, of all stages of all runs."""
-
-
-def shifted(database: NDArray[Any], size: int, rng: np.random.Generator) -> Floats:
-    """Standard normal noise, counted: what a run draws to learn, to look, to test."""
-    DRAWN[0] += size
+def shifted(database: NDArray[Any], size: int, rng: np.random.Generator, sizes: str) -> Floats:
+    """Standard normal noise; how many outputs a run draws to learn, to look, to test is a line each of the file `sizes`."""
+    with open(sizes, "a") as file:  # it is called in child processes
+        file.write(f"{size}\n")
     return np.asarray(database[0] + rng.normal(size=size))
 
 
@@ -201,6 +198,7 @@ def study_of(
     most: int | None = None,
     certify: bool = False,
     counted: float | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Study:
     """A study with nothing but a target at the largest ε; certify: that ε alone; counted: without tape, to this error."""
     grid = grid_of(case, delta)
@@ -220,8 +218,7 @@ def study_of(
             "study": {"name": "tape", "seed": seed},
             "mechanism": {
                 "call": case.call,
-                "parameters": {"sigma": 1.0} if case.call == "gaussian" else {},
-                "isolated": case.call == "gaussian",
+                "parameters": dict(parameters or ({"sigma": 1.0} if case.call == "gaussian" else {})),
             },
             "pairs": {"given": [{"d": d, "d_prime": other}]},
             "estimate": estimate | ({"certify": [grid[-1]]} if certify else {}),
@@ -231,11 +228,11 @@ def study_of(
 
 
 def run_study(study: Study) -> tuple[Any, float]:
-    """Its result, and the seconds of this process, which does all of it."""
+    """Its result, and seconds of the processor, of child processes too."""
     with tempfile.TemporaryDirectory() as folder:
-        begin = time.process_time()
+        begin = processor_seconds()
         result = hpcdp.run(study, Path(folder) / "tape.zarr", workers=0)
-        return result, time.process_time() - begin
+        return result, processor_seconds() - begin
 
 
 def estimate(name: str, delta: float, seed: int = SEED, every: bool = False) -> dict[str, float]:
@@ -340,23 +337,23 @@ def compare(name: str, delta: float, fewer: float, seed: int = SEED) -> dict[str
     """
     from scipy.special import ndtri
 
-    from benchmarks import tape  # where the counter is, whatever this module is run as
-
     case = replace(CASES[name], call="benchmarks.tape:shifted")
     exact = float(case.exact(delta).delta(grid_of(case, delta)[-1], case.direction))
     place = 0, 0 if case.direction == "forward" else 1, -1
     figures, error = dict[str, float](), None
     for way in ("tape", "counting"):
-        before = tape.DRAWN[0]
-        study = study_of(case, delta, seed, 10**12, certify=True, counted=error)
-        result, seconds = run_study(study)
+        with tempfile.NamedTemporaryFile("r") as sizes:
+            parameters = {"sizes": sizes.name}
+            study = study_of(case, delta, seed, 10**12, certify=True, counted=error, parameters=parameters)
+            result, seconds = run_study(study)
+            draws = sum(map(int, sizes))
         found, lower = (float(np.asarray(result[part])[place]) / exact for part in ("delta", "lower"))
         tests = float(np.asarray(result["test" if way == "counting" else "draws"])[place].sum())
         if way == "tape":
             tests += float(np.asarray(result["leftover_draws"])[0, :, -1].sum())
             error = round((found - lower) / float(ndtri(study.estimate.confidence)), 3)
         own = {
-            "draws": tape.DRAWN[0] - before,
+            "draws": draws,
             "tests": tests,
             "kept": lower,
             "width": found - lower,

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import hpcdp
+from benchmarks.processes import processor_seconds
 from hpcdp.analytic import Direction, Discrete, GaussianShift, LaplaceShift
 from hpcdp.analytic.dpsgd import toy_dpsgd_pair
 from hpcdp.clusters.local import open_local
@@ -223,14 +223,7 @@ def drawing_seconds(case: Case, draws: int, chunks: int, pool: Pool) -> tuple[fl
 
 def _worked(client: Client) -> float:
     """Seconds of the processor that the workers and their child processes have taken so far."""
-    return float(sum(client.run(_seconds_of_all).values()))
-
-
-def _seconds_of_all() -> float:
-    own = psutil.Process()
-    return sum(
-        process.cpu_times().user + process.cpu_times().system for process in (own, *own.children(recursive=True))
-    )
+    return float(sum(client.run(processor_seconds).values()))
 
 
 def run_case(
