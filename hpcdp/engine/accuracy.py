@@ -68,10 +68,10 @@ def state_lines(statements: Sequence[Statement], sure: str, pooled: bool = False
     ordered = sorted(statements, key=lambda s: s.epsilon)
     shown = [ordered[i] for i in sorted({0, len(ordered) // 2, len(ordered) - 1})]
     radius = "; ".join(f"{at_most(s.radius, '.1e')} at ε = {s.epsilon:g}" for s in shown)
-    what = "of its folds' learned sets on average" if pooled else "of the learned sets"
+    sets = "The folds' learned sets, over which δ̂ is a mean," if pooled else "The learned sets"
     words = (
-        f"δ̂ within {radius} of the exact δ {what}, which is below δ by what they miss; "
-        f"all cells together at {sure} (finite-sample)"
+        f"the sampling error of δ̂ is at most {radius}, all entries together with confidence {sure} (finite-sample). "
+        f"{sets} may miss part of δ."
     )
     lines = [("radius", words)]
     known = [(s.epsilon, s.alpha) for s in shown if s.alpha is not None]

@@ -165,19 +165,18 @@ class Derived:
     def describe_columns(self, result: Any, sure: str) -> list[str]:
         """What the columns of a spectrum are. sure: the confidence level, in words."""
         return [
-            f"certified ≥: δ is at least this, for all pairs, directions and ε together with confidence {sure}; "
-            f"finite-sample; it {self.basis}, whatever the classifier. δ̂ and approx ≤ rest on the classifier too: approx ≤ is "
-            "normal, for one entry at a time, and ignores what the classifier misses. No number here bounds δ from above with "
-            "certainty."
+            f"certified ≥: δ is at least this, for all pairs, directions and ε together with confidence {sure} (finite-sample). "
+            f"The bound {self.basis}, whatever the classifier.",
+            "approx ≤: a normal approximation for one row alone, which ignores what the classifier misses. No number here is a "
+            "certain upper bound on δ.",
         ]
 
     def describe_limits(self, sure: str) -> str:
         """What "<" and "*" of an estimate mean."""
         return (
-            "* δ̂ is not statistically distinguishable from 0. Every δ̂ without a star is, all together at confidence level "
-            f"{sure} (finite-sample; a test apart from the bounds). With confidence {sure}, at this ε alone, no set that was "
-            f"learned for {self.learned_for} holds more than what follows <; finite-sample for those sets. Another set may hold "
-            "more, so this is no limit of δ."
+            f"* δ̂ is not significantly above 0; every δ̂ without a star is, all together with confidence {sure} (finite-sample, "
+            f"a separate test). The number after < limits only the sets that were learned for {self.learned_for}, at this ε "
+            f"alone with confidence {sure} (finite-sample); δ may be larger."
         )
 
     def describe_needed(self, samples: int, now: int, leftover: int | None) -> str:

@@ -32,10 +32,9 @@ def describe_columns(sure: str) -> list[str]:
 def describe_limits(sure: str) -> str:
     """What "<" and "*" of an estimate mean."""
     return (
-        "* δ̂ is not statistically distinguishable from 0. Every δ̂ without a star is, all together at confidence level "
-        f"{sure} (asymptotic; a test apart from the bounds). What follows < is δ̂ and as many standard errors as {sure} asks "
-        "for, at this ε alone, of the learned sets, and at least what no draw tells of (24 over their number); asymptotic. "
-        "Another set may hold more, so this is no limit of δ."
+        f"* δ̂ is not significantly above 0; every δ̂ without a star is, all together with confidence {sure} (asymptotic, a "
+        f"separate test). The number after < is δ̂ plus as many standard errors as {sure} asks for at this ε alone, and at "
+        "least 24 over the number of draws (asymptotic). It limits only the learned sets; δ may be larger."
     )
 
 

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 CERTIFIED_WORDS = "certified: δ is on or above the line"
 FURTHER_WORDS = "up to the leftover (finite-sample): δ ≥ mark − e^ε·r, by itself no bound"
 ESTIMATED_WORDS = "estimated δ̂, whisker to approx ≤ (approximate)"
-LIMIT_WORDS = "δ̂ not distinguishable from 0: limit of the learned sets"
+LIMIT_WORDS = "δ̂ not significantly above 0: limit of the learned sets"
 EDGE_WORDS = "certified bound below the axis, or 0"
 
 SHADE = 0.18  # of a certified region

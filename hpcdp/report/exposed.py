@@ -104,8 +104,8 @@ def exposed_lines(result: Result) -> list[str]:
         return []
     at = f"at ε = {result['epsilon'][found.column]:g}"
     lines = [
-        f"most exposed: {result.describe_pair(found.pair)}, leads at {found.leads} of {found.of} ε where δ̂ is statistically "
-        f"distinguishable from 0; {at} δ̂ = {shorter(found.delta[found.pair])}"
+        f"most exposed: {result.describe_pair(found.pair)}, leads at {found.leads} of {found.of} ε with a significant δ̂; "
+        f"{at} δ̂ = {shorter(found.delta[found.pair])}"
     ]
     if found.close.size:
         lines.append(
@@ -116,7 +116,7 @@ def exposed_lines(result: Result) -> list[str]:
         second = int(found.order[1])
         lines.append(f"next {at}: {result.describe_pair(second)}, δ̂ = {shorter(found.delta[second])}")
     else:
-        lines.append(f"no other pair has a δ̂ that is statistically distinguishable from 0 {at}")
+        lines.append(f"no other pair has a δ̂ significantly above 0 {at}")
     return lines
 
 
@@ -165,8 +165,8 @@ def exposed_table(result: Result, found: Exposure) -> Table:
 def rank_rows(result: Result) -> tuple[float, list[dict[str, Any]]]:
     """The ε at which the most exposed pair leads, and every removed or edited row there, as JSON has it, the most exposed first.
 
-    Of a row, pair, direction, delta, standard_error, upper: of its pair and direction with the largest δ̂ that is distinguishable
-    from 0; None without one, or where `lower` is above it. lower, lower_pair, lower_direction: its largest certified bound
+    Of a row, pair, direction, delta, standard_error, upper: of its pair and direction with the largest δ̂ that is significantly
+    above 0; None without one, or where `lower` is above it. lower, lower_pair, lower_direction: its largest certified bound
     (finite-sample, of all pairs together). within_noise: whether δ̂ is that of the most exposed row or within noise of it.
 
     Raises:
@@ -228,7 +228,7 @@ def read_rows(result: Result, _: bool = True, contents: bool = False) -> Reading
     ]
     notes = [
         f"~ within noise of the most exposed: by at most {NOISE:g} standard errors of the difference (approximate). - no δ̂ "
-        "that is statistically distinguishable from 0. certified ≥: for all pairs, directions and ε together with "
+        "significantly above 0. certified ≥: for all pairs, directions and ε together with "
         f"confidence {percent(result.confidence)}; finite-sample."
     ]
     return Reading(

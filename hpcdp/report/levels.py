@@ -241,9 +241,9 @@ def read_accuracy(result: Result, _: bool = True) -> Reading:
     ]
     if stated:
         notes.append(
-            f"radius: every δ̂ is within it of the exact δ of {result.method.sets}, so the largest is within it of the "
-            "largest of that, which is below δ by what they miss; at all ε together with confidence "
-            f"{percent(result.confidence)}; finite-sample"
+            f"radius: the sampling error of δ̂ is at most this, at all ε together with confidence "
+            f"{percent(result.confidence)} (finite-sample). It is the error around the exact δ of {result.method.sets}, which "
+            "may miss part of δ."
         )
     if any(one["alpha"] is not None for one in stated.values()):
         notes.append(

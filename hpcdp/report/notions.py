@@ -13,10 +13,12 @@ from hpcdp.report.exposed import read_rows
 from hpcdp.report.interval import read_interval, read_published_renyi
 from hpcdp.report.levels import read_accuracy, read_levels, read_renyi, read_risk
 from hpcdp.report.pure import read_pure, read_pure_rows
+from hpcdp.report.sentences import sentence_of
 from hpcdp.report.spectrum import read_spectrum, read_tradeoff
 from hpcdp.report.tables import Reading, write
 from hpcdp.report.words import shared_words
 from hpcdp.results.result import Result
+from hpcdp.results.verdict import judge
 
 NOTIONS: Mapping[str, Callable[..., Reading]] = {
     "spectrum": read_spectrum,
@@ -57,9 +59,18 @@ def show_as(result: Result, form: str, options: Mapping[str, Any] | None = None,
     if not asked:
         ending = [*audit.stored_words(result), *shared_words(result)]
         csv = NOTIONS["covers" if "covers" in result.notions else "spectrum"](result).csv
-        return write(readings_of(result), form, ending, result.to_dict, csv)
+        head, words = _verdict(result) if form == "table" else ("", [])
+        return head + write(readings_of(result), form, [*words, *ending], result.to_dict, csv)
     refuse_together(asked)
     return write(_asked_for(result, asked, form, contents), form, shared_words(result))
+
+
+def _verdict(result: Result) -> tuple[str, list[str]]:
+    """The verdict on the study's claim, the first line of a text, and what it says in a sentence; nothing without a claim."""
+    verdict = judge(result, result.claim) if result.notions else None
+    if verdict is None:
+        return "", []
+    return f"{result.name}: {verdict.claim.text}: {verdict.verdict}\n\n", [sentence_of(result, verdict).text]
 
 
 def refuse_together(options: Mapping[str, Any]) -> None:

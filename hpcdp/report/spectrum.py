@@ -55,7 +55,7 @@ def read_spectrum(result: Result, claim: Any = None) -> Reading:
     return Reading(
         f"{result.name}: δ(ε), {over_words(result)}",
         [table],
-        _notes(result, claim),
+        _notes(result),
         result.to_dict,
         lambda: csv_text(result),
         [*others, *([""] if others else []), *exposed_lines(result)],
@@ -70,7 +70,7 @@ def _columns(result: Result, entries: Sequence[Entry]) -> list[Column]:
         Column("lower_pair", "pair of the bound", CHOSEN, only="page"),
     ]
     pair, lower_pair = ([column] if len(result.pairs) > 1 else [] for column in by_pair)
-    is_told = [Column("resolved", "distinguishable from 0", kind, lambda value: "yes" if value else "no", only="page")]
+    is_told = [Column("resolved", "significantly above 0", kind, lambda value: "yes" if value else "no", only="page")]
     return [
         Column("epsilon", "ε", GIVEN, general),
         Column("delta", "δ̂", ASYMPTOTIC, share, _is_resolved, lambda e: estimate(e["delta"], e["limit"])),
@@ -119,7 +119,7 @@ def _error(result: Result, entry: Entry) -> float:
 def _others_bounds(rows: Sequence[Entry], many: bool) -> list[str]:
     """Whose the certified bound is, where a row names another pair or direction, those of δ̂."""
     others = [
-        f"at ε = {row['epsilon']:g} " + (f"pair {row['lower_pair']}, " if many else "") + row["lower_direction"]
+        f"{row['epsilon']:g} (" + (f"pair {row['lower_pair']}, " if many else "") + f"{row['lower_direction']})"
         for row in rows
         if row["lower"] > 0.0
         and row["resolved"]
@@ -127,12 +127,13 @@ def _others_bounds(rows: Sequence[Entry], many: bool) -> list[str]:
     ]
     if not others:
         return []
-    named = others[:_NAMED] + ([f"{len(others) - _NAMED} more in --format json"] if len(others) > _NAMED else [])
-    what = "pair and direction are" if many else "direction is"
-    return [f"{what} of δ̂; the certified bound is of another: {'; '.join(named)}."]
+    more = f" and at {len(others) - _NAMED} more ε (--format json)" if len(others) > _NAMED else ""
+    pairs = any(row["lower_pair"] != row["pair"] for row in rows if row["lower"] > 0.0 and row["resolved"])
+    where = "a different pair or direction" if pairs else "the other direction"
+    return [f"The certified bound comes from {where} at ε = {', '.join(others[:_NAMED])}{more}."]
 
 
-def _notes(result: Result, claim: Any) -> list[str]:
+def _notes(result: Result) -> list[str]:
     """What each column of the spectrum rests on."""
     sure, certify = percent(result.confidence), result.study.estimate.certify
     found = result.method.describe_columns(result, sure)
@@ -145,7 +146,7 @@ def _notes(result: Result, claim: Any) -> list[str]:
     found += limit_words([result])
     if stated := result.accuracy():
         found += [f"{name}: {words}" for name, words in state_lines(stated, sure, result.method.pools)]
-    return [*found, *([] if claim is None else [f"claimed: {claim.text}"])]
+    return found
 
 
 def read_tradeoff(result: Result, _: Any = None) -> Reading:

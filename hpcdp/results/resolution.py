@@ -1,4 +1,4 @@
-"""Which δ̂ of a result are statistically distinguishable from 0, limits where the largest is not, and warnings in words."""
+"""Which δ̂ of a result are significantly above 0, limits where the largest is not, and warnings in words."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SHOWN = 6  # ε that a warning lists
 class Resolution:
     """Arrays by cell and by ε.
 
-    cells: shape (pairs, 2, epsilons), whether δ̂ is statistically distinguishable from 0, there and at all smaller ε of the pair
+    cells: shape (pairs, 2, epsilons), whether δ̂ is significantly above 0, there and at all smaller ε of the pair
     and direction: all of them together at the study's confidence, a family apart from the bounds (`ascend`; **finite-sample**,
     of random tapes **asymptotic**). rows: shape (epsilons,), the same of the largest δ̂. No such δ̂ is below what is certified.
     limits: shape (epsilons,), NaN where the largest δ̂ is so or nothing is known: an upper limit, at this ε, of what each
     set holds that was learned for any ε of any pair and direction (where samples teach and test, those that the last block
     tests; where errors were counted, those learned for this ε), at least what is certified. Finite-sample at the study's
     confidence (of random tapes asymptotic), one ε at a time; not a limit of δ.
-    warnings: which δ̂ are not distinguishable from 0, and what would distinguish them, in words (heuristic).
+    warnings: which δ̂ are not significantly above 0, and what would make them so, in words (heuristic).
     """
 
     cells: Bools
@@ -40,7 +40,7 @@ class Resolution:
     warnings: tuple[str, ...]
 
     def limit(self, column: int) -> float | None:
-        """The limit of the learned sets at one ε; None where δ̂ is distinguishable from 0."""
+        """The limit of the learned sets at one ε; None where δ̂ is significantly above 0."""
         return None if self.rows[column] else float(self.limits[column])
 
 
@@ -81,9 +81,9 @@ def _warn(
     more = f" and {unresolved.size - _SHOWN:,} more" if unresolved.size > _SHOWN else ""
     needed = [_needed(arrays, method, int(i), rows, level) for i in dict.fromkeys((unresolved[0], unresolved[-1]))]
     return (
-        f"δ̂ is not statistically distinguishable from 0 at ε = {shown}{more}: its test does not reject δ = 0 there or at a "
-        "smaller ε, or δ̂ is below what is certified.",
-        f"To distinguish it would take (heuristic; tests that reject at the rates that were seen): {'; '.join(needed)}. "
+        f"δ̂ is not significantly above 0 at ε = {shown}{more}: its test does not reject δ = 0 there or at a smaller ε, or δ̂ is "
+        "below what is certified.",
+        f"A significant δ̂ would take (heuristic, at the rates that were seen): {'; '.join(needed)}. "
         f"{_training(estimate, method.trained(estimate))}",
     )
 

@@ -138,12 +138,12 @@ class Result(Shown):
 
     @cached_property
     def resolution(self) -> Resolution:
-        """Which δ̂ are statistically distinguishable from 0, limits where the largest is not, and warnings."""
+        """Which δ̂ are significantly above 0, limits where the largest is not, and warnings."""
         return find_resolution(self.arrays, self.study.estimate, self.method)
 
     @property
     def warnings(self) -> list[str]:
-        """Which δ̂ are not distinguishable from 0, what would distinguish them, and what else speaks against the numbers."""
+        """Which δ̂ are not significantly above 0, what would make them so, and what else speaks against the numbers."""
         return [*self.code_warnings, *self.resolution.warnings, *self.method.warnings(self.arrays)]
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -240,6 +241,13 @@ def verify(result: Result, claim: Claim | str | None = None) -> Verdict:
         is_above = order is not None and order.is_above
         verdict = CONSISTENT if known.any() and not is_above and result.depends is None else NOT_SEPARABLE
     return Verdict(result, claim, verdict, known, claimed, error, separation, order)
+
+
+def judge(result: Result, claim: Claim | None) -> Verdict | None:
+    """What the result says of a claim; None of one that cannot be judged by these results."""
+    with suppress(StudyError):
+        return None if claim is None else verify(result, claim)
+    return None
 
 
 def _verify_pure(result: Result, claim: Claim, claimed: float) -> Verdict:

@@ -163,7 +163,7 @@ def test_numbers_of_pairs_are_those_of_json(stores: Stores, pages: Pages) -> Non
     assert table.caption == f"Most exposed pairs at ε = {said['epsilon']:g}"
     by_row = {f"row {row['row']}": row for row in said["rows"]}
     assert len(by_row) == len(table.rows) == 4
-    words = "–: no δ̂ is statistically distinguishable from 0 at this ε."
+    words = "–: no δ̂ is significantly above 0 at this ε."
     assert (words in page.text) == any(row["delta"] is None for row in said["rows"])
     for (who, _), *cells in table.rows:
         row = by_row[str(re.search(r"row \d+", who)[0])]  # type: ignore[index]
@@ -172,7 +172,7 @@ def test_numbers_of_pairs_are_those_of_json(stores: Stores, pages: Pages) -> Non
 
 
 HEADINGS = {
-    "resolved": ("distinguishable from 0", "finite"),
+    "resolved": ("significantly above 0", "finite"),
     "limit": ("learned sets ≤", "limited"),
     "lower": ("certified ≥", "finite"),
     "lower_up_to_leftover": ("up to the leftover ≥", "leftover"),

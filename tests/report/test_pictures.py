@@ -158,7 +158,7 @@ def test_what_is_not_resolved_is_its_limit_in_every_picture():
             for xy in points:
                 np.testing.assert_array_equal(xy[:, 0], [0.0, 1.0])
             texts = [text.get_text() for text in axis.get_legend().get_texts()]
-            limit = "δ̂ not distinguishable from 0: limit of the learned sets"
+            limit = "δ̂ not significantly above 0: limit of the learned sets"
             assert {"certified: δ is on or above the line", limit} <= set(texts)
             assert any("approximate" in text for text in texts)
 
@@ -197,7 +197,7 @@ def inked(figure, artist, whole):
 
 MARKS = {
     "certified: δ is on or above the line": "certified",
-    "δ̂ not distinguishable from 0: limit of the learned sets": "limit",
+    "δ̂ not significantly above 0: limit of the learned sets": "limit",
     "certified bound below the axis, or 0": "edge",
 }
 

@@ -135,7 +135,8 @@ def test_every_output_shows_the_claim_that_is_judged(tmp_path, monkeypatch):
     verdict = verify(found, own)
     assert verdict.verdict == "violation"
     assert verdict.cells()[0]["claimed"] == pytest.approx(value, rel=1e-12)
-    for said in (table_of(found), report([verdict])):
+    assert table_of(found).split("\n")[0] == f"{found.name}: {text}: violation" == report([verdict]).split("\n")[0]
+    for said in (table_of(found).split("\n\n", 1)[1], report([verdict])):
         assert "violated" in said.split("\n\n")[1]
         assert f"{value:.6f}" in said
     monkeypatch.setattr("hpcdp.report.plots.exact_of", lambda *_: None)  # of no store

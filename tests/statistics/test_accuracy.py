@@ -143,8 +143,8 @@ def test_plan_states_the_accuracy(tmp_path):
     whole = call("plan", study).stdout.replace("\n" + " " * 17, " ")  # what is wrapped
     lines = {line[2:16].strip(): line for line in whole.splitlines()[1:]}
     first, second, _ = (at_most(r, ".1e") for r in accuracy.share_radius([0.0, 0.5, 1.0], 4000, 0.05 / 6))
-    assert lines["radius"].split("within ")[1].startswith(f"{first} at ε = 0; {second} at ε = 0.5")
-    assert "all cells together at 95 %" in lines["radius"]
+    assert lines["radius"].split("at most ")[1].startswith(f"{first} at ε = 0; {second} at ε = 0.5")
+    assert "all entries together with confidence 95 %" in lines["radius"]
     assert lines["expected error"].endswith(" votes)")
     assert " where P(S) ≥ e^ε·Q(S), else " in lines["expected error"]
     assert "finite-sample" in lines["radius"]
@@ -155,7 +155,7 @@ def test_plan_states_the_accuracy(tmp_path):
 def test_show_states_the_accuracy(stores):
     store = stores / "plain.zarr"
     text = call("show", store).stdout
-    assert "radius: δ̂ within " in text
+    assert "radius: the sampling error of δ̂ is at most " in text
     assert "heuristic" in text
     table = call("show", store, "--accuracy").stdout
     assert "published α" in table
@@ -242,4 +242,4 @@ def test_what_is_not_resolved_is_a_limit(tmp_path, client):
     text = call("show", tmp_path / "s.zarr", "--accuracy").stdout
     assert not row["resolved"]
     assert f"< {at_most(row['limit'])}*" in next(line for line in text.splitlines() if line.strip().startswith("2 "))
-    assert "this is no limit of δ" in " ".join(text.split())
+    assert "δ may be larger" in " ".join(text.split())

@@ -23,7 +23,7 @@ from hpcdp.report.words import BY_ITSELF, changed_words, shared_words
 from hpcdp.results.audit import Audit, audit
 from hpcdp.results.result import Result
 from hpcdp.results.sequential import SequentialAudit
-from hpcdp.results.verdict import Verdict, verify
+from hpcdp.results.verdict import judge
 
 if TYPE_CHECKING:
     from hpcdp.study.claims import Claim
@@ -132,13 +132,6 @@ def _batch_sections(
         yield Section(name, f"Sequential audit of {batched.claim}", words, [picture], tables, notes)
 
 
-def judge(result: Result, claim: Claim | None) -> Verdict | None:
-    """What the result says of a claim; None of one that cannot be judged by these results."""
-    with suppress(StudyError):
-        return None if claim is None else verify(result, claim)
-    return None
-
-
 def _audited(result: Result, claim: Claim | None) -> Audit | None:
     """The audit of a claim, where the result has what it needs."""
     with suppress(StudyError):
@@ -171,11 +164,11 @@ def _exposed(result: Result, show_rows: bool) -> Iterable[Section]:
     if len(result.pairs) == 1:
         section.words = ["The study has one pair."]
     elif found is None:
-        section.words = ["No δ̂ is statistically distinguishable from 0, so that no pair leads but by noise."]
+        section.words = ["No δ̂ is significantly above 0, so that no pair leads but by noise."]
     else:
         section.tables = [exposed_table(result, found)]
         if found.order.size < len(section.tables[0].rows):
-            section.words = [*section.words, f"{NOTHING}: no δ̂ is statistically distinguishable from 0 at this ε."]
+            section.words = [*section.words, f"{NOTHING}: no δ̂ is significantly above 0 at this ε."]
     if show_rows and result.study.pairs.relative is not None:
         section.tables = [*section.tables, contents_table(result)]
     yield section

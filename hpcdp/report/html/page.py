@@ -22,7 +22,7 @@ from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
 from hpcdp.report import audit as audits
 from hpcdp.report.html.colours import DARK, LIGHT, drawn_colours, seen_in
-from hpcdp.report.html.contents import Report, describe, judge
+from hpcdp.report.html.contents import Report, describe
 from hpcdp.report.html.pictures import Picture, audit_picture, curve_picture, small_picture
 from hpcdp.report.notions import NOTIONS
 from hpcdp.report.sentences import audit_sentence, sentence_of
@@ -30,7 +30,7 @@ from hpcdp.report.tables import ASYMPTOTIC, GIVEN, MARKS, Column, Mark, Table, g
 from hpcdp.results.audit import Audit
 from hpcdp.results.composition import Spectrum
 from hpcdp.results.result import Result
-from hpcdp.results.verdict import Verdict
+from hpcdp.results.verdict import Verdict, judge
 
 _ROWS = 8  # of a small table
 _number = count()

@@ -74,7 +74,7 @@ def _spectrum_words(result: Result, claim: Claim | None, scale: str) -> str:
         + (
             f"and estimated as {share(row['delta'])}"
             if row["resolved"]
-            else "and its estimate is not statistically distinguishable from 0"
+            else "and its estimate is not significantly above 0"
         )
         for row in ends
     ]

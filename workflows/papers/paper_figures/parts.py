@@ -73,14 +73,14 @@ class Found:
 
     @cached_property
     def resolved(self) -> NDArray[np.bool_]:
-        """Which δ̂ of the spectrum are statistically distinguishable from 0; of results that do not say so, those above 0."""
+        """Which δ̂ of the spectrum are significantly above 0; of results that do not say so, those above 0."""
         return np.array([row.get("resolved", row["delta"] > 0.0) for row in self.result["spectrum"]], np.bool_)
 
     @cached_property
     def limits(self) -> Floats:
-        """What the learned sets leave where δ̂ is not distinguishable from 0; of results that do not say so, `upper`."""
+        """What the learned sets leave where δ̂ is not significantly above 0; of results that do not say so, `upper`."""
         found = [row.get("limit", row["upper"]) for row in self.result["spectrum"]]
-        return np.array(found, np.float64)  # None, where δ̂ is distinguishable from 0, is a NaN
+        return np.array(found, np.float64)  # None, where δ̂ is significantly above 0, is a NaN
 
     @cached_property
     def curves(self) -> list[Curve]:

@@ -57,7 +57,7 @@ def draw_curves(axis: Any, found: Sequence[Found], log: bool = False, floor: flo
 
 
 def _draw_limits(axis: Any, one: Found, epsilon: Any, base: Any, colour: str) -> None:
-    """Open triangles at the limits, less `base`, of what is not distinguishable from 0, as hpcdp's own pictures have them."""
+    """Open triangles at the limits, less `base`, of what is not significantly above 0, as hpcdp's own pictures have them."""
     unsure = ~one.resolved
     style = {"color": colour, "markersize": 6, "markerfacecolor": "none", "linestyle": "none"}
     axis.plot(epsilon[unsure], (one.limits - base)[unsure], "v", **style)
