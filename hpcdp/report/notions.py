@@ -15,7 +15,7 @@ from hpcdp.report.levels import read_accuracy, read_levels, read_renyi, read_ris
 from hpcdp.report.pure import read_pure, read_pure_rows
 from hpcdp.report.sentences import sentence_of
 from hpcdp.report.spectrum import read_spectrum, read_tradeoff
-from hpcdp.report.tables import Reading, write
+from hpcdp.report.tables import Reading, wrapped, write
 from hpcdp.report.words import shared_words
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import judge
@@ -59,18 +59,20 @@ def show_as(result: Result, form: str, options: Mapping[str, Any] | None = None,
     if not asked:
         ending = [*audit.stored_words(result), *shared_words(result)]
         csv = NOTIONS["covers" if "covers" in result.notions else "spectrum"](result).csv
-        head, words = _verdict(result) if form == "table" else ("", [])
-        return head + write(readings_of(result), form, [*words, *ending], result.to_dict, csv)
+        return (_verdict(result) if form == "table" else "") + write(
+            readings_of(result), form, ending, result.to_dict, csv
+        )
     refuse_together(asked)
     return write(_asked_for(result, asked, form, contents), form, shared_words(result))
 
 
-def _verdict(result: Result) -> tuple[str, list[str]]:
+def _verdict(result: Result) -> str:
     """The verdict on the study's claim, the first line of a text, and what it says in a sentence; nothing without a claim."""
     verdict = judge(result, result.claim) if result.notions else None
     if verdict is None:
-        return "", []
-    return f"{result.name}: {verdict.claim.text}: {verdict.verdict}\n\n", [sentence_of(result, verdict).text]
+        return ""
+    lines = [f"{result.name}: {verdict.claim.text}: {verdict.verdict}", *wrapped([sentence_of(result, verdict).text])]
+    return "\n".join(lines) + "\n\n"
 
 
 def refuse_together(options: Mapping[str, Any]) -> None:

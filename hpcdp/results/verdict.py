@@ -222,6 +222,11 @@ def verify(result: Result, claim: Claim | str | None = None) -> Verdict:
     claim = as_claim(given)
     if claim.pure_level is not None and {"pure", "interval"} & {*result.notions}:
         return _verify_pure(result, claim, claim.pure_level)
+    if result.study.at_risk is not None:
+        raise StudyError(
+            f"claim {claim.text}: given for a study with [at_risk], which has no δ to compare with a claim; accepted: a store of "
+            "a study without [at_risk]"
+        )
     if "spectrum" not in result.notions:
         raise StudyError(
             f"claim {claim.text}: compared with counts by ε, which this store has not: a study with [pure] has them "

@@ -246,7 +246,7 @@ def test_commands(folder, scheduler, monkeypatch):
     assert call("plot", store, "-o", folder / "s.svg").returncode == 0
     assert call("resume", store, "--cluster", scheduler).stdout.splitlines()[0] == done.stdout.splitlines()[0]
     for words in (["--delta", "0"], ["--risk", "1"], ["--rows"]):
-        assert "[at_risk]" in call("show", store, *words, code=2).stderr
+        assert "accepted with counts by ε, of which this store has none" in call("show", store, *words, code=2).stderr
     assert "no δ" in one_message(call("verify", store, "--claim", "dp(epsilon=1)", code=2))
     # the rows of the file, and the query, are what the store is of
     np.save(folder / "people.npy", np.random.default_rng(3).random(500))

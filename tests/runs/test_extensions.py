@@ -114,7 +114,9 @@ def test_all_that_another_package_offers_is_found_by_name(tmp_path: Path) -> Non
     exact = float(LaplaceShift(1.0).delta(np.zeros(1), "forward")[0])
     assert 0.0 < row["lower"] == max(one["lower"] for one in spectrum) <= exact
     assert "certified ≥" in site.call("show", "s.zarr", "--notion", "variation")
-    assert "--notion: accepted alone" in site.call("show", "s.zarr", "--notion", "variation", "--delta", 0, code=2)
+    assert "--delta, --notion: accepted: one of them; given: both" in site.call(
+        "show", "s.zarr", "--notion", "variation", "--delta", 0, code=2
+    )
     site.call("verify", "s.zarr", "--claim", "shifted(epsilon0=1)")
     site.call("verify", "s.zarr", "--claim", "shifted(epsilon0=0.1)", code=3)
 
