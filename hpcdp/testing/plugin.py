@@ -252,9 +252,12 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write what was declared."""
+    """Write what was declared; a check that is inconclusive fails the run, as it would fail each that makes it."""
     if session.config.option.hpcdp_declare and _SUITE in session.config.stash:
-        session.config.stash[_SUITE].write()
+        suite = session.config.stash[_SUITE]
+        suite.write()
+        if not suite.decides and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 class _Summary:

@@ -21,7 +21,10 @@ _FOLDER = "hpcdp/verdicts"
 
 
 class Suite:
-    """root: the folder of the declaration. salt: of fresh draws. record: pytest's cache, where verdicts are to be kept."""
+    """root: the folder of the declaration. salt: of fresh draws. record: pytest's cache, where verdicts are to be kept.
+
+    decides: whether all checks that were declared find what they are to find often enough.
+    """
 
     def __init__(self, root: Path, false_alarm: float, salt: str | None, declares: bool, record: Any) -> None:
         """StudyError where the file is no declaration. false_alarm: of a run, above 0 and below 1."""
@@ -34,6 +37,7 @@ class Suite:
         if declares and (not self._path.exists() or self._declaration.false_alarm != false_alarm):
             self._declaration = Declaration(false_alarm)
         self.said: list[str] = []
+        self.decides = True
 
     def check(self, check: Check) -> str:
         """Make a check, or note it where checks are declared; a line about it.
@@ -88,6 +92,7 @@ class Suite:
             ):
                 checks[key] = check.declare(weight, level, most)
             self.said.append(_declared(key, checks[key]))
+            self.decides &= checks[key].power >= LEAST_POWER
         declaration = Declaration(self._false_alarm, declaration.places, checks)
         declaration.write(self._path)
         stale = [key for key in checks if checks[key].level != declaration.level(checks[key].weight)]

@@ -85,7 +85,7 @@ def declared(tmp_path_factory):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words], cwd=folder, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 1, done.stdout + done.stderr  # test_weak decides too seldom
     assert "6 skipped" in done.stdout  # nothing was tested, so nothing is green
     assert "nothing was tested" in done.stdout
     assert "test_weak#1" in done.stdout
@@ -329,7 +329,8 @@ def test_a_check_that_is_added_changes_no_other_share_until_the_places_are_full(
     result = run(suite, "--hpcdp-declare", "test_more.py")  # the ninth of eight places: all shares are halved
     assert "to be declared again, since shares changed: test_suite.py::test_good#1" in result.stdout.str()
     assert "its share is 6.25e-05 now" in run(suite, "-k", "test_good").stdout.str()
-    assert run(suite, "--hpcdp-declare").ret == 0
+    assert run(suite, "--hpcdp-declare").ret == 1  # test_weak is inconclusive
+    assert run(suite, "--hpcdp-declare", "-k", "not weak").ret == 0
     after = entries(suite)
     assert {entry["level"] for entry in after.values()} == {1e-3 / 16}
     suite.makepyfile(test_even_more=(suite.path / "test_more.py").read_text())
