@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hpcdp._base.asked import typed
 from hpcdp._base.raised import describe_raised
 from hpcdp.engine.progress import on_stderr
 from hpcdp.engine.stopping import GRACE, Stop, stopped_by_signals
@@ -97,8 +98,10 @@ def plan_of(options: argparse.Namespace, store: Path, problem: Any, trial: Any, 
     return make_plan(problem, trial, workers, index_of(store), where.profile)
 
 
-def print_plan(plan: Any) -> None:
-    print(plan, end="\n\n", file=sys.stderr, flush=True)
+def print_plan(plan: Any, study: Path | None = None) -> None:
+    """The plan before work begins. study: of a run, whose details `hpcdp plan` prints."""
+    text = str(plan) if study is None else plan.brief(f"hpcdp plan {typed(study)}")
+    print(text, end="\n\n", file=sys.stderr, flush=True)
 
 
 def draws_picture(options: argparse.Namespace, plan: Any) -> bool:

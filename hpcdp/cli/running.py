@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace, at_risk: bool = False) -> Path:
         )
     with resolved(options, study, store, where) as (problem, trial, stop):
         plan = plan_of(options, store, problem, trial, where)
-        print_plan(plan)
+        print_plan(plan, options.study)
         _drive(options, store, problem, trial, stop, plan)
     return store
 

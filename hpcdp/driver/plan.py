@@ -46,6 +46,8 @@ _HALF, _FEW = 0.5, 1.0  # of the jobs' time: a plan warns below, where it is mor
 
 
 _WRAPPED = ("expected error", "radius", "published α")
+_DETAILS = {"pairs", "cells", "outputs", "tasks", "store", "files", "drawing", *_WRAPPED}
+"""Rows that a run leaves to `hpcdp plan`."""
 
 Rows = list[tuple[str, str]]
 
@@ -71,8 +73,18 @@ class Plan:
     draws_picture: bool
 
     def __str__(self) -> str:
-        lines = [f"plan of {self.name}"]
-        for name, words in self.rows:
+        return self._text(f"plan of {self.name}", self.rows)
+
+    def brief(self, command: str) -> str:
+        """What a run says before it begins: samples, memory, time, what it chose, and warnings. command: prints all."""
+        return self._text(
+            f"plan of {self.name}; all of it: {command}", [row for row in self.rows if row[0] not in _DETAILS]
+        )
+
+    @staticmethod
+    def _text(head: str, rows: Rows) -> str:
+        lines = [head]
+        for name, words in rows:
             if name in _WRAPPED:
                 head, rest = f"  {name:<14} ", " " * 17
                 lines += textwrap.wrap(words, 120, initial_indent=head, subsequent_indent=rest, break_on_hyphens=False)
