@@ -158,8 +158,9 @@ def plan_sizes(claim: str, catches: str, level: float, most: int) -> Planned:
     Raises:
         StudyError: the claim allows what it is to catch, or a text is wrong.
     """
-    needed = (needed_draws(claim, catches, level, goal) for goal in _GOALS)
-    return _planned(claim, catches, level, next((total for total in needed if total <= most), most))
+    most = min(most, _MOST_DRAWS)
+    found = (total for goal in _GOALS if (total := _fewest(claim, catches, level, goal, most)) is not None)
+    return _planned(claim, catches, level, next(found, most))
 
 
 @lru_cache(maxsize=256)
@@ -177,15 +178,22 @@ def refuse_allowed(claim: str, catches: str) -> None:
         raise StudyError(f"catches: {catches} was given, which {claim} allows; accepted: what violates the claim")
 
 
-@lru_cache(maxsize=256)
-def needed_draws(claim: str, catches: str, level: float, goal: float = _GOALS[0]) -> int:
-    """Draws of each database with which the test finds this share of 200 simulated violations; at most 2²⁶."""
+def _fewest(claim: str, catches: str, level: float, goal: float, most: int) -> int | None:
+    """Draws of each database with which the test finds this share of 200 simulated violations; None: more than `most`."""
     refuse_allowed(claim, catches)
-    laws, tested = laws_of(catches), as_claim(claim)
     total = float(_FEWEST_DRAWS)
-    while total < _MOST_DRAWS and not all(_is_enough(law, tested, Sizes.of(round(total)), level, goal) for law in laws):
+    while total <= most:
+        if _finds(claim, catches, level, goal, round(total)):
+            return round(total)
         total *= _STEP
-    return min(round(total), _MOST_DRAWS)
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _finds(claim: str, catches: str, level: float, goal: float, total: int) -> bool:
+    """Whether so many draws are enough, whichever law it is."""
+    tested = as_claim(claim)
+    return all(_is_enough(law, tested, Sizes.of(total), level, goal) for law in laws_of(catches))
 
 
 def _is_enough(law: Law, claim: Claim, sizes: Sizes, level: float, goal: float) -> bool:
