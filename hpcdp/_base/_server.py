@@ -297,6 +297,7 @@ def _work(link: Link, settings: dict[str, Any]) -> NoReturn:
         with open(os.devnull, "rb") as nothing:
             os.dup2(nothing.fileno(), 0)
         os.dup2(2, 1)
+        _print_lines()
         _prepare(settings)
         doing.tell_by(link.send)
         compiling.tell_by(lambda: doing.tell(compiling=True))
@@ -313,6 +314,13 @@ def _work(link: Link, settings: dict[str, Any]) -> NoReturn:
             print(f"hpcdp: a worker process ended: {error.strerror or error}", file=sys.stderr, flush=True)
     finally:
         os._exit(1)
+
+
+def _print_lines() -> None:
+    """Let what C code prints appear by lines, as on a terminal: nothing writes its buffer when a child ends."""
+    libc = ctypes.CDLL(None)
+    with suppress(ValueError):  # where standard output has another name, as on macOS
+        libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, 0)  # _IOLBF
 
 
 def _prepare(settings: dict[str, Any]) -> None:
