@@ -9,10 +9,10 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
-import tarfile
 import time
 import tomllib
 from collections.abc import Sequence
@@ -59,19 +59,15 @@ def build(folder: Path, from_source: bool) -> Path:
     tree = folder / "tree"
     tree.mkdir()
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    packed = folder / "tree.tar"
-    with tarfile.open(packed, "w") as archive:
-        for name in names.split("\0"):
-            if name and (ROOT / name).exists():
-                archive.add(ROOT / name, name)
-    with tarfile.open(packed) as archive:
-        archive.extractall(tree, filter="data")
+    for name in names.split("\0"):
+        if name and (ROOT / name).exists():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tree / name, follow_symlinks=False)
     if from_source:
         code = "from setuptools.build_meta import build_sdist; build_sdist('..')"
         step("source distribution", sys.executable, "-c", code, folder=tree)
         (archive_of,) = folder.glob("hpcdp-*.tar.gz")
-        with tarfile.open(archive_of) as archive:
-            archive.extractall(folder / "source", filter="data")
+        shutil.unpack_archive(archive_of, folder / "source")  # tarfile's filters are in no Python before 3.11.4
         (tree,) = (folder / "source").iterdir()
     step("wheel", sys.executable, *PIP, "wheel", "--no-build-isolation", "--no-deps", "-w", folder, ".", folder=tree)
     (wheel,) = folder.glob("hpcdp-*.whl")
