@@ -58,7 +58,11 @@ SMALL: dict[Any, tuple[Any, ...]] = {
     streaming: tuple(
         check
         for law in ("gaussian", "laplace", "callable")
-        for check in (within(f"ratio, {law}, refined", 3.0), within(f"MB, {law}, refined", 1000))
+        for check in (
+            within(f"ratio, {law}, refined", 3.0),
+            within(f"ratio, {law}, tally", 4.0),  # 1.1 to 1.7; where each output is searched for, 5.2 to 7.7
+            within(f"MB, {law}, refined", 1000),
+        )
     ),
     betting: (
         lambda f: (
