@@ -121,7 +121,7 @@ release-check: install
 	$(PYTEST) -m "slow or not slow" tests/packages $(ARGS)
 	.venv/bin/python -m tests.support.installed --all
 	.venv/bin/python -m tests.support.installed --all --lowest
-	for python in python3.12 python3.13 python3.14; do ! command -v $$python || \
+	for python in python3.12 python3.13 python3.14; do ! $$python -c "" 2>/dev/null || \
 	    .venv/bin/python -m tests.support.installed --all --python $$python || exit 1; done
 	for suite in trixie sid; do SUITE=$$suite sh tests/packages/container.sh || exit 1; done
 	for engine in podman apptainer; do ENGINE=$$engine sh tests/packages/container.sh || exit 1; done

@@ -78,6 +78,6 @@ def test_a_picture_that_cannot_be_written(study: Path) -> None:
     done = call("run", study, "--store", store, "--plot")
     assert f"store: {store}" in done.stdout
     assert "plot:" not in done.stdout
-    (line,) = [line for line in done.stderr.splitlines() if "picture" in line]
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("the picture")]
     assert line.startswith("the picture could not be drawn (IsADirectoryError")
     assert line.endswith(f"; it is drawn by: hpcdp plot {store}")
