@@ -5,7 +5,7 @@
 #                  built by a user who is not root and has no subordinate ids, with the apptainer of Debian sid
 #   SUITE=trixie   the Debian release        HPCDP_CPU=x86-64-v3  the processor that kernels are compiled for
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 python=$PWD/.venv/bin/python suite=${SUITE:-trixie} engine=${ENGINE:-chroot} cpu=${HPCDP_CPU:-x86-64-v3} user=1234
 PATH=$PATH:/usr/sbin:/sbin
 here=$(mktemp -d) root=$here/root
