@@ -86,8 +86,8 @@ class Plan:
         lines = [head]
         for name, words in rows:
             if name in _WRAPPED:
-                head, rest = f"  {name:<14} ", " " * 17
-                lines += textwrap.wrap(words, 120, initial_indent=head, subsequent_indent=rest, break_on_hyphens=False)
+                first, rest = f"  {name:<14} ", " " * 17
+                lines += textwrap.wrap(words, 120, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
             else:
                 lines.append(f"  {name:<14} {words}")
         return "\n".join(lines)

@@ -168,7 +168,7 @@ class Derived:
             f"certified ≥: δ is at least this, for all pairs, directions and ε together with confidence {sure} (finite-sample). "
             f"The bound {self.basis}, whatever the classifier.",
             "approx ≤: a normal approximation for one row alone, which ignores what the classifier misses. No number here is a "
-            "certain upper bound on δ.",
+            "guaranteed upper bound on δ.",
         ]
 
     def describe_limits(self, sure: str) -> str:

@@ -204,9 +204,9 @@ class Result(Shown):
         if self.study.estimate.certify is not None:
             rest["certified"] = [self.has_bound(place) for place in zip(*places, strict=True)]
         rows = zip(*columns.values(), self.method.all_counts(self.arrays, places), *rest.values(), strict=True)
-        names, others, told = [*columns], [*rest], len(columns)
+        names, others, width = [*columns], [*rest], len(columns)
         return [
-            dict(zip(names, row[:told], strict=True)) | row[told] | dict(zip(others, row[told + 1 :], strict=True))
+            dict(zip(names, row[:width], strict=True)) | row[width] | dict(zip(others, row[width + 1 :], strict=True))
             for row in rows
         ]
 

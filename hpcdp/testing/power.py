@@ -24,7 +24,7 @@ from hpcdp.testing.planned import Cell, Sizes, choose_cell, levels_of, lower_bou
 LEAST_POWER = 0.9
 """A check that finds what it is to catch less often is inconclusive."""
 
-_GOALS = 0.995, 0.95  # no more draws than it takes for the first; for the second where there is no time for these
+_GOAL = 0.995  # no more draws than it takes for this
 _FEW, _MOST_TRAININGS = 200, 4000  # trainings: while sizes and sets are looked for; for the power that is said
 _COUNTS, _ERROR = 4, 0.006  # counts of each training's cell; standard error that is small enough
 _FEWEST_DRAWS, _MOST_DRAWS = 1 << 8, 1 << 26
@@ -146,9 +146,7 @@ class Planned:
 
 
 def plan_sizes(claim: str, catches: str, level: float, most: int) -> Planned:
-    """The fewest draws of each database, up to a factor of 1.4, with a power of about 99.5 %, else of about 95 %.
-
-    Neither depends on the machine; `most`, which does, are planned where both take more: such a check seldom decides.
+    """The fewest draws of each database, up to a factor of 1.4, with a power of about 99.5 %; `most` where that takes more.
 
     Args:
         claim, catches: their texts; `catches` must name a law that violates the claim.
@@ -158,9 +156,7 @@ def plan_sizes(claim: str, catches: str, level: float, most: int) -> Planned:
     Raises:
         StudyError: the claim allows what it is to catch, or a text is wrong.
     """
-    most = min(most, _MOST_DRAWS)
-    found = (total for goal in _GOALS if (total := _fewest(claim, catches, level, goal, most)) is not None)
-    return _planned(claim, catches, level, next(found, most))
+    return _planned(claim, catches, level, _fewest(claim, catches, level, min(most, _MOST_DRAWS)))
 
 
 @lru_cache(maxsize=256)
@@ -178,30 +174,30 @@ def refuse_allowed(claim: str, catches: str) -> None:
         raise StudyError(f"catches: {catches} was given, which {claim} allows; accepted: what violates the claim")
 
 
-def _fewest(claim: str, catches: str, level: float, goal: float, most: int) -> int | None:
-    """Draws of each database with which the test finds this share of 200 simulated violations; None: more than `most`."""
+def _fewest(claim: str, catches: str, level: float, most: int) -> int:
+    """Draws of each database with which the test misses at most one in 200 simulated violations; at most `most`."""
     refuse_allowed(claim, catches)
     total = float(_FEWEST_DRAWS)
     while total <= most:
-        if _finds(claim, catches, level, goal, round(total)):
+        if _finds(claim, catches, level, round(total)):
             return round(total)
         total *= _STEP
-    return None
+    return most
 
 
 @lru_cache(maxsize=1024)
-def _finds(claim: str, catches: str, level: float, goal: float, total: int) -> bool:
+def _finds(claim: str, catches: str, level: float, total: int) -> bool:
     """Whether so many draws are enough, whichever law it is."""
     tested = as_claim(claim)
-    return all(_is_enough(law, tested, Sizes.of(total), level, goal) for law in laws_of(catches))
+    return all(_is_enough(law, tested, Sizes.of(total), level) for law in laws_of(catches))
 
 
-def _is_enough(law: Law, claim: Claim, sizes: Sizes, level: float, goal: float) -> bool:
+def _is_enough(law: Law, claim: Claim, sizes: Sizes, level: float) -> bool:
     """Whether a law is missed no more often than the goal says, by 200 simulated tests; the first misses end it."""
     missed = 0
     for number in range(_FEW):
         missed += not _simulated(law, claim, sizes, level, (_SEED, number), 1)[0]
-        if missed > (1.0 - goal) * _FEW:
+        if missed > (1.0 - _GOAL) * _FEW:
             return False
     return True
 
