@@ -55,6 +55,8 @@ def outcome_values(outcomes: Sequence[float] | Sequence[str] | NDArray[Any]) -> 
     Raises:
         ValueError: the outcomes are not k >= 1 different finite numbers or k different strings.
     """
+    if isinstance(outcomes, _Checked):
+        return outcomes.view(np.ndarray)
     accepted = "a list of different finite numbers or of different strings"
     items = list(outcomes) if isinstance(outcomes, Sequence | np.ndarray) else []
     texts = sum(isinstance(item, str) for item in items)
@@ -102,11 +104,16 @@ def _edges_passed(edges: NDArray[np.float64], uniforms: NDArray[np.float64]) -> 
     return passed
 
 
+class _Checked(np.ndarray):
+    """Outcomes or a table that was checked: of a table of many rows, that takes longer than a draw."""
+
+
 def _prepare(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of pmf as arrays, since reading lists takes longer than a draw; wrong ones stay, for the draw to refuse."""
+    """Parameters of pmf, checked; wrong ones stay, for the draw to refuse."""
     with suppress(ValueError):
         values = outcome_values(parameters["outcomes"])
-        return {**parameters, "outcomes": values, "table": _rows(parameters["table"], values.size).copy()}
+        table = _rows(parameters["table"], values.size).copy()
+        return {**parameters, "outcomes": values.view(_Checked), "table": table.view(_Checked)}
     return dict(parameters)
 
 
@@ -114,6 +121,8 @@ pmf.prepare = _prepare  # type: ignore[attr-defined]
 
 
 def _rows(table: ArrayLike, count: int) -> NDArray[np.float64]:
+    if isinstance(table, _Checked):
+        return table.view(np.ndarray)
     accepted = f"one row of {count} probabilities, one per outcome, for every database"
     try:
         rows = np.asarray(table, dtype=np.float64)

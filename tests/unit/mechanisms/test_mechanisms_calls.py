@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import numpy as np
 import pytest
 from some_slow import some_slow
 
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms import BUILTINS, load_builtin
+from hpcdp.mechanisms._builtin import bind_builtin
 from hpcdp.mechanisms.local import bloom_bits
 
 SIZE = 200_000
@@ -277,3 +281,17 @@ def test_a_utility_that_cannot_be_imported():
 def test_a_bloom_filter_without_bits():
     with pytest.raises(ValueError, match="bits: 0 was given"):
         bloom_bits(1, 4, 0)
+
+
+def test_a_table_of_many_rows_costs_a_draw_no_more():
+    def seconds(rows: int) -> float:
+        table = [[0.2, 0.3, 0.5]] * rows
+        mechanism, _ = bind_builtin("pmf", {"outcomes": [0, 1, 2], "table": table}, Path())
+        rng, database = np.random.default_rng(1), np.array([rows - 1])
+        begin = time.process_time()
+        for _ in range(300):
+            mechanism.draw(database, 10, rng)
+        return time.process_time() - begin
+
+    few, many = (min(seconds(rows) for _ in range(3)) for rows in (2, 20_000))
+    assert many < 4 * few  # checking the whole table at each draw takes 20 times as long
