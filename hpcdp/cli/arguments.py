@@ -265,7 +265,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     verify.add_argument("--claim", action="append", metavar="CLAIM", help=text)
     verify.add_argument("--format", choices=("table", "json", "junit", "markdown"), default="table")
-    text = "exit code 0 for an incomplete store too, when the cells that have all their counts show no violation"
+    text = "exit code 0 for an incomplete store too, where what has been counted shows no violation"
     verify.add_argument("--incomplete", action="store_true", help=text)
     verify.add_argument("--show-rows", action="store_true", help=contents)
 

@@ -27,11 +27,11 @@ def cancel(layout: Layout, folder: JobFolder) -> list[str]:
         slurm.cancel(running, "--batch", "--signal=TERM")  # of the script alone: it drains, as scancel would not let it
     except slurm.SlurmError as error:
         raise StoreError(f"SLURM does not answer: {error}") from None
-    said += [f"driver job {job.id}: told to end (it was {job.state.lower()})" for job in drivers]
+    said += [f"driver job {job.id}: asked to end (it was {job.state.lower()})" for job in drivers]
     if owner is not None and not drivers:
         if owner["host"] == host_name() and isinstance(owner["process"], int):
             os.kill(owner["process"], signal.SIGTERM)
-            said.append(f"driver process {owner['process']}: told to end")
+            said.append(f"driver process {owner['process']}: asked to end")
         else:
             said.append(
                 f"the driver is process {owner['process']} on {owner['host']}: end it there (kill {owner['process']})"
@@ -43,5 +43,5 @@ def cancel(layout: Layout, folder: JobFolder) -> list[str]:
     slurm.cancel(job.id for job in left)
     workers = [job for job in left if job.name == folder.name]
     if workers:
-        said.append(f"{len(workers)} worker job{'s' if len(workers) > 1 else ''}: told to end")
+        said.append(f"{len(workers)} worker job{'s' if len(workers) > 1 else ''}: asked to end")
     return said or ["no driver and no job of this store runs"]

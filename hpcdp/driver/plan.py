@@ -152,7 +152,7 @@ def _cells(problem: Problem) -> int:
 def _cell_rows(problem: Problem, amounts: Amounts) -> Rows:
     """What is asked: pairs, cells, and of what outputs."""
     e, pairs, laws = problem.study.estimate, len(problem.pairs), len(problem.laws)
-    whose = "databases" if len(problem.databases) else "laws, a row of a distribution held at a value"
+    whose = "databases" if len(problem.databases) else "distributions of outputs, each with one row fixed at a value"
     what = f"{pairs:,} ordered pair{'s' if pairs > 1 else ''} of {laws:,} {whose}"
     if problem.study.pairs.domain is not None:
         what = f"all ordered pairs of {laws:,} midpoints"

@@ -279,16 +279,21 @@ def _before(problem: Problem, costs: Costs, workers: int, pairs: int) -> Words:
     lines: Words = [
         (
             "levels",
-            f"rounds of {e.train:,} draws of both laws of {_many(pairs)}, the last of up to {last_of(problem):,} more, learn "
-            "proposals, sets, cut-offs and bets",
+            f"rounds of {e.train:,} draws of both distributions of {_many(pairs)}, the last of up to {last_of(problem):,} more, "
+            "learn proposals, sets, cut-offs and bets",
         )
     ]
     if e.target is None:
-        lines.append(("proposals", f"draws from proposals and for the leftover: {e.test:,} of a law together"))
+        lines.append(
+            ("proposals", f"draws from proposals and for the leftover: {e.test:,} of each distribution in all")
+        )
     else:
         wanted = f"as many draws as a standard error of {100 * e.target.relative_error:g} % takes: levels tell"
         lines.append(
-            ("proposals", f"{wanted}, at most {e.target.most:,} of a law, up to a chunk, and plain draws beside them")
+            (
+                "proposals",
+                f"{wanted}, at most {e.target.most:,} of each distribution, up to a chunk, and plain draws beside them",
+            )
         )
     lines.append(("leftover", _certificate(problem, costs, workers, pairs)))
     most = 4.0 * WEIGHING * pairs * (e.test if e.target is None else e.target.most)  # of both laws, and as long again
@@ -303,7 +308,7 @@ def _certificate(problem: Problem, costs: Costs, workers: int, pairs: int) -> st
     e = problem.study.estimate
     aim, unasked = _aim(problem), ""
     if e.target is not None and not e.certify:
-        unasked = f"plain draws that take as long again, at least {LOOK:,} of a law; "
+        unasked = f"plain draws that take as long again, at least {LOOK:,} of each distribution; "
     if aim is None:
         return f"{unasked}how many a certificate takes is known when levels have learned δ"
     epsilon, delta, why = aim
@@ -365,7 +370,9 @@ def _chosen(problem: Problem, number: int, choice: Choice, time: Callable[[int, 
     gain = f"gain about {choice.gain:.2g} at the ε it is for"
     if choice.gain <= 1.0:
         gain = "nothing is gained by proposals: plain draws are counted"
-    lines: Words = [("proposals", f"pair {number}: {choice.draws:,} draws of each law, {how}; {gain} (heuristic)")]
+    lines: Words = [
+        ("proposals", f"pair {number}: {choice.draws:,} draws of each distribution, {how}; {gain} (heuristic)")
+    ]
     for direction in (0, 1):
         words = _leftover_words(problem.study.estimate, choice, direction, time)
         lines.append(("leftover", f"pair {number}, {DIRECTIONS[direction]}: {words}"))

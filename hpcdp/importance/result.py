@@ -398,8 +398,8 @@ def fallen_words(arrays: Arrays) -> tuple[str, ...]:
             for value, own in ((before, spread), (delta, error))
         )
         found.append(
-            f"{where}: training told δ = {told}, and the test {tested}, far wider: few draws of {INFLATED[direction]} carry much "
-            "of it. That may be chance, or a region of tape that proposals do not reach; bounds hold all the same."
+            f"{where}: training estimated δ = {told}, and the test {tested}, far wider: few draws of {INFLATED[direction]} carry "
+            "much of it. That may be chance, or a region of tape that proposals do not reach; bounds hold all the same."
         )
     return tuple(found)
 

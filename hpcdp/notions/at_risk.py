@@ -200,7 +200,7 @@ def optimum(epsilon0: ArrayLike, cost: float, people: float, law: Literal["model
     if law not in ("model", "exact"):
         raise refusal("law", law, '"model", "exact"')
     level0 = _positive("epsilon0", epsilon0)
-    accepted = "a number from 1e-300 to 1e7: beyond, ε is not told from ε₀, or from 0"
+    accepted = "a number from 1e-300 to 1e7: beyond, rounding makes ε equal to ε₀ or to 0"
     level0 = _refuse("epsilon0", level0, (level0 < 1e-300) | (level0 > 1e7), accepted)
     amount = non_negative("cost", cost) * non_negative("people", people)
     best = np.array([(_best_of_model if law == "model" else _best_of_exact)(float(e)) for e in level0.flat])

@@ -88,7 +88,7 @@ def _draw_certified(
     order = np.argsort(result["epsilon"])
     order = order[~np.isnan(result["spectrum_lower"][order])]
     if not order.size:
-        uncounted = "no cell has all its counts yet"
+        uncounted = "no entry has all its counts yet"
         axis.plot([], [], color=colour, gid=_NOTE, label=uncounted if name is None else f"{name}: {uncounted}")
         return order
     x, y = outline(result["epsilon"][order], result["spectrum_lower"][order], *ends)

@@ -117,7 +117,9 @@ def compare(results: Sequence[Result]) -> Comparison:
         raise StudyError(f"compare: {len(results)} store was given; accepted: two or more")
     without = [result.name for result in results if "spectrum" not in result.notions]
     if without:
-        raise StudyError(f"compare: studies with cells by ε; given, with [pure] or [at_risk]: {', '.join(without)}")
+        raise StudyError(
+            f"compare: needs studies with counts by ε; given, with [pure] or [at_risk]: {', '.join(without)}"
+        )
     found = [_leading(result) for result in results]
     places = [[_place(levels, e) for levels, _ in found] for e in found[0][0]]
     shared = [row for row in places if None not in row]

@@ -188,7 +188,9 @@ class Result(Shown):
 
     def _refuse_no_cells(self) -> None:
         if not self["epsilon"].size:
-            raise StudyError("renyi, zcdp: from cells by ε, of which this study counts none")
+            raise StudyError(
+                "renyi, zcdp: need counts by ε, and this study has none; accepted: a study with estimate.epsilons"
+            )
 
     def cells(self) -> list[dict[str, Any]]:
         """Every cell that has all its counts, pair by pair, forward before reverse, ε ascending."""

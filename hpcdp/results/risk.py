@@ -47,7 +47,7 @@ def risk_levels(result: Result, epsilons: Sequence[float], epsilon0: float | Non
             raise StudyError(f"risk: a finite level, at least 0; given: {epsilon}")
     known = ~np.isnan(result["spectrum_lower"])
     if not known.any():
-        raise StudyError("risk: no cell has all its counts yet")
+        raise StudyError("risk: no entry has all its counts yet")
     return [_level(result, known, epsilon, epsilon0) for epsilon in epsilons]
 
 

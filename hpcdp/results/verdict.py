@@ -144,7 +144,7 @@ class Verdict(Shown):
         """How many cells were judged, of how many."""
         if self.family == PURE:
             return f"{int((~np.isnan(self.result['pure_certified'])).sum()):,} pairs"
-        return f"{int(self.known.sum()):,} of {self.known.size:,} cells"
+        return f"{int(self.known.sum()):,} of {self.known.size:,} entries"
 
     def cells(self) -> list[dict[str, Any]]:
         """Every cell that has all its counts, pair by pair, forward before reverse, ε as in the study."""

@@ -205,7 +205,7 @@ class Problem:
     def describe_law(self, law: str) -> str:
         """Where a law's database comes from, in words."""
         if law not in self.laws:
-            return f"law {law}"
+            return f"distribution {law}"
         if self.study.at_risk is not None:
             return "the pairs"
         pair, is_neighbour = self.laws.where(law)

@@ -88,9 +88,10 @@ def _refuse_changed_code(body: dict[str, Any], source: str, study: Study, now: M
         moved = Path(body["folder"]) != study.folder.resolve()
         where = f" from that in {body['folder']}" if moved else ""
         raise StudyError(
-            f"{changed[0]} changed{where} since the store was made, so its numbers are of what it was; accepted: another "
-            f"{option('store')} or study.name, which measures it anew. Where the outputs' law is as it was, "
-            f"{option('allow_changed_code', True)} goes on all the same, with a warning"
+            f"{changed[0]} changed{where} since the store was made, so the store's numbers describe the earlier version; "
+            f"accepted: another {option('store')} or study.name, which measures it anew. "
+            f"If the distribution of outputs is unchanged, {option('allow_changed_code', True)} "
+            "goes on all the same, with a warning"
         )
 
 

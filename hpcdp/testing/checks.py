@@ -224,7 +224,7 @@ def passed(check: Check, declared: Declared) -> str:
     return (
         f"{check.key}: nothing found against {check.claim} by {declared.sizes.total:,} draws of each database; "
         f"{check.catches} would have been found with probability {percent(declared.power)} (simulated, training included, "
-        "of that law alone); no proof of privacy"
+        "of that distribution alone); no proof of privacy"
     )
 
 

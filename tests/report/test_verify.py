@@ -356,7 +356,7 @@ def test_an_incomplete_store_and_the_claim_of_its_study(tmp_path):
 
     consistent, incomplete = (
         ("--claim", "dp(epsilon=2)"),
-        f"{store} is not complete: 4 of 8 cells have all their counts",
+        f"{store} is not complete: 4 of 8 entries have all their counts",
     )
     for form in ("json", "table"):
         done = call("verify", store, *consistent, "--format", form, code=1)

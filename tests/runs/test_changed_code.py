@@ -46,7 +46,7 @@ def test_a_store_goes_on_with_other_code_where_that_is_allowed(tmp_path: Path) -
     write_study(tmp_path, SECOND, **GIVEN)
     for command in (("run", study, "--store", store), ("resume", store)):
         refused = call(*command, *here, code=2).stderr
-        assert "so its numbers are of what it was; accepted: another --store" in refused
+        assert "so the store's numbers describe the earlier version; accepted: another --store" in refused
         assert "--allow-changed-code" in refused
     for more in (["--allow-changed-code"], []):  # and when it is run again, without the option
         assert WORDS in spaced(call("run", study, "--store", store, *here, *more).stdout)

@@ -123,7 +123,7 @@ def test_plain_draws_for_a_certificate_are_made_where_one_is_asked_for(epsilon, 
         assert "a study asks for it" not in planned + said
         return
     assert max(choice["leftover"]) <= most + (1 << 16)
-    assert "plain draws that take as long again, at least 1,048,576 of a law" in planned
+    assert "plain draws that take as long again, at least 1,048,576 of each distribution" in planned
     assert needed > most
     how = f"a study asks for it by estimate.certify = [{epsilon}]"
     assert re.search(rf"takes about \S+, [\d.]+ (s|min|h) (in one process|on \d+ workers); {re.escape(how)}", planned)
@@ -488,7 +488,7 @@ def test_a_declaration_is_code_and_part_of_the_study(tmp_path: Path) -> None:
     # another text of the same name is refused
     (tmp_path / "own.py").write_text(RELEASE.replace("outputs > 5.0", "outputs > 4.0"))
     message = one_message(call("resume", store, code=2))
-    assert "changed since the store was made, so its numbers are of what it was" in message
+    assert "changed since the store was made, so the store's numbers describe the earlier version" in message
 
 
 def test_the_code_of_a_strangers_declaration_is_named(tmp_path: Path) -> None:

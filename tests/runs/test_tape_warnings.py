@@ -106,5 +106,5 @@ def test_words_have_the_counts_and_are_in_pages_and_json(lawful: Result) -> None
     delta, error = lawful["delta"].copy(), lawful["standard_error"].copy()
     delta[0, 0, -1], error[0, 0, -1] = 0.0, 100.0 * lawful["training_error"][0, 0, -1]
     (words,) = fallen_words(changed(lawful, delta=delta, standard_error=error).arrays)
-    assert words.startswith(f"pair 0, forward, ε = {epsilons[-1]:g}: training told δ = ")
+    assert words.startswith(f"pair 0, forward, ε = {epsilons[-1]:g}: training estimated δ = ")
     assert "few draws of D′ carry much of it" in words

@@ -68,4 +68,4 @@ def describe_plan(problem: Problem) -> str:
     bins = given(problem.study).bins
     what = "bins" if bins == "auto" else f"{bins:,} bin{'s' if bins > 1 else ''}"
     sizes_ = describe_sizes(problem.study, promised_sizes(problem.study, e.test))
-    return f"an interval, from counts of each law in {what}{learned}. The published estimate: {sizes_}"
+    return f"an interval, from counts of each distribution in {what}{learned}. The published estimate: {sizes_}"

@@ -292,7 +292,7 @@ def _words(target: Target, forecast: Forecast, after: Sizes, leads: bool) -> str
     if not leads:
         return f"{what}; another leads"
     if after.test and not after.refine:
-        return f"{what}; others are not told apart from it and go on"
+        return f"{what}; other pairs do not differ significantly from it and go on"
     if after.test:
         return f"{what}; {_draws(*after.tests)} certify"
     if not after.refine:

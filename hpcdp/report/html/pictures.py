@@ -67,7 +67,7 @@ def spectrum_pictures(result: Result, claim: Claim | None, key: str) -> list[Pic
 def _spectrum_words(result: Result, claim: Claim | None, scale: str) -> str:
     rows = sorted(result.spectrum(), key=lambda row: row["epsilon"])
     if not rows:
-        return "No cell has all its counts yet."
+        return "No entry has all its counts yet."
     ends = [rows[0], rows[-1]] if len(rows) > 1 else rows
     parts = [
         f"at ε = {row['epsilon']:g} δ is certified to be at least {at_least(row['lower'])}, "

@@ -246,9 +246,10 @@ def test_another_call_is_no_changed_source(store: Path) -> None:
 def test_a_changed_source_is_one(store: Path) -> None:
     found = again(store, FAST + "# changed\n")
     assert found == (
-        "mechanism.call: the source of own:noisy changed since the store was made, so its numbers are of what it was; accepted: "
-        "another store= or study.name, which measures it anew. Where the outputs' law is as it was, allow_changed_code=True "
-        "goes on all the same, with a warning"
+        "mechanism.call: the source of own:noisy changed since the store was made, "
+        "so the store's numbers describe the earlier version; "
+        "accepted: another store= or study.name, which measures it anew. If the distribution of outputs is unchanged, "
+        "allow_changed_code=True goes on all the same, with a warning"
     )
     elsewhere = store.parent / "elsewhere"
     elsewhere.mkdir()
