@@ -50,8 +50,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run files, and the tests of each, in a random order")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Apply both options. Files are shuffled whole, so that a fixture of a file is still made once."""
+    """Apply both options and the mark `few`. Files are shuffled whole, so that a fixture of a file is still made once."""
+    families: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few") and not item.get_closest_marker("slow"):
+            families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in families.values():
+        kept = {round(place * (len(cases) - 1) / 2) for place in range(3)}
+        for number, case in enumerate(cases):
+            if number not in kept:
+                case.add_marker(pytest.mark.slow)
     if config.option.first:
         cases: dict[str, list[pytest.Item]] = {}
         for item in items:

@@ -84,6 +84,7 @@ def shown(store: Path, *options: str) -> Any:
     return json.loads(call("show", store, "--format", "json", *options).stdout)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     "kind", some_slow(["points", "rows", "tape", "renyi", "literal", "reuse", "broken"], "tape".__eq__)
 )

@@ -374,7 +374,7 @@ def test_a_store_that_is_not_done(result: Result) -> None:
     learned = Result(result.study, result.store, False, pair_entries(records.problem), arrays, [], 1)
     assert learned["tape_stage"].tolist() == [LEARNED]
     assert learned.cells() == []
-    assert next(entry.get_text() for entry in draw(learned).axes[0].get_legend().get_texts()).startswith("no cell")
+    assert next(entry.get_text() for entry in draw(learned).axes[0].get_legend().get_texts()).startswith("no entry")
     for some in (nothing, learned):
         assert "INCOMPLETE" in text(some)
         assert csv_text(some).startswith("pair,direction,epsilon,delta,lower,upper,")

@@ -350,9 +350,9 @@ def test_an_incomplete_store_and_the_claim_of_its_study(tmp_path):
     assert (found["verdict"], found["claim"], found["complete"]) == ("violation", "dp(epsilon=0.2)", False)
     assert {cell["pair"] for cell in found["cells"]} == {0}
     text = call("verify", store, code=3).stdout
-    assert all(words in text for words in ("INCOMPLETE", f"hpcdp resume {store}", "4 of 8 cells"))
+    assert all(words in text for words in ("INCOMPLETE", f"hpcdp resume {store}", "4 of 8 entries"))
     assert call("verify", store, "--incomplete", code=3).stderr == ""
-    assert junit(code=3)[0].get("message") == "violation; incomplete: 4 of 8 cells"
+    assert junit(code=3)[0].get("message") == "violation; incomplete: 4 of 8 entries"
 
     consistent, incomplete = (
         ("--claim", "dp(epsilon=2)"),
@@ -368,13 +368,13 @@ def test_an_incomplete_store_and_the_claim_of_its_study(tmp_path):
     told = ("verdict", "complete", "cells_known", "cells_planned")
     assert [done[name] for name in told] == ["consistent", False, 4, 8]
     (error,), (accepted,) = junit(*consistent, code=1), junit(*consistent, "--incomplete", code=0)
-    assert (error.tag, error.get("message"), accepted.tag) == ("error", "incomplete: 4 of 8 cells", "system-out")
+    assert (error.tag, error.get("message"), accepted.tag) == ("error", "incomplete: 4 of 8 entries", "system-out")
     markdown = call("verify", store, *consistent, "--format", "markdown", code=1).stdout
-    assert "The store is not complete: 4 of 8 cells" in markdown
+    assert "The store is not complete: 4 of 8 entries" in markdown
     for record in records(store, "counts"):
         record.unlink()
     nothing = call("verify", store, *consistent, "--format", "json", code=1)
-    assert "0 of 8 cells" in nothing.stderr
+    assert "0 of 8 entries" in nothing.stderr
     assert json.loads(nothing.stdout)["cells"] == []
     driver.run(study(second), store, workers=0)
     assert call("verify", store, *consistent).stderr == ""

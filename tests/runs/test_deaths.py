@@ -88,6 +88,7 @@ ROWS = '[[pairs.distributional]]\ncall = "own:rows"\nindex = [0]\nvalues = [0, 1
 SEGFAULT = "mechanism.call own:noisy (trial draws): the process was ended by SIGSEGV"
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     "command, place, changes, words",
     [

@@ -69,6 +69,7 @@ CASES = {  # a mechanism, its pair, a seed, levels below those of a claim, these
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", CASES)
 def test_estimates_are_near_the_exact_curve_and_faulty_mechanisms_alone_are_caught(name, client, tmp_path):
     (call, parameters), pair, seed, below, claimed, is_faulty, (how, reg) = CASES[name]

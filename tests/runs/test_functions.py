@@ -35,6 +35,7 @@ def noisy(scale: float) -> Callable[..., Any]:
     return sampled
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("form", ["many", "one", "a lambda", "a part", "a method", "an object"])
 def test_laplace_noise(form: str) -> None:
     """At its exact curve no violation is found, at a smaller one there is; whatever form the function has."""

@@ -48,6 +48,7 @@ RAISED = {  # what is raised, and how it is told
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("what", RAISED)
 def test_a_panic_costs_the_chunk_and_names_its_line(what: str, tmp_path: Path, scheduler: str) -> None:
     mechanism = PANICS.replace("WHAT", what)

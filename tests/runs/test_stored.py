@@ -79,6 +79,7 @@ def check_randomised_response(found: dict[str, Any]) -> None:
     assert abs(point["beta"] - 0.25) < 0.04
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("arguments, chance, returned", KINDS, ids=[*MANY, *ONE])
 def test_outputs_of_every_kind(arguments: str, chance: str, returned: str, tmp_path: Path, scheduler: str) -> None:
     module = HEAD + RESPONSE.format(arguments=arguments, chance=chance, returned=returned)

@@ -36,6 +36,7 @@ DEFAULTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss, first, same, other", DEFAULTS)
 def test_a_default_of_a_loss_that_is_written_out_makes_no_other_study(tmp_path, scheduler, loss, first, same, other):
     head = {"call": "laplace", "parameters": {"epsilon": 1.0}, "pairs": PAIRS, "train": 300, "test": 300, "etas": []}
@@ -195,6 +196,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(("returned", "words"), WRONG)
 def test_a_loss_that_fails_costs_its_pair_and_no_store(tmp_path, scheduler, returned, words):
     own_study(tmp_path)

@@ -98,6 +98,8 @@ def noisy(database, size, rng, pause=0.0):
 def write_study(folder: Path, mechanism: str = MECHANISM, name: str = "study.toml", **changes: Any) -> Path:
     """A study file and its mechanism's module in a folder. changes: values of the study's keys, which are all distinct."""
     folder.mkdir(parents=True, exist_ok=True)
+    if not {"loss", "method", "tape"} & changes.keys():
+        changes["loss"] = "knn"  # auto learns for .3 s a pair
     module = folder / "own.py"
     if not module.exists() or module.read_text() != mechanism:
         module.write_text(mechanism)

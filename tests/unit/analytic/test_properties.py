@@ -89,6 +89,7 @@ ALL += [
 every = pytest.mark.parametrize(("curve", "closed"), ALL)
 
 
+@pytest.mark.few
 @every
 def test_shapes_of_both_curves(curve, closed):
     slack = 1e-15 if closed else ACCURACY  # of a value; second differences of closed forms lose a digit or two
@@ -127,6 +128,7 @@ def test_points_lie_on_both_curves(curve, closed):
     np.testing.assert_allclose(curve.point(np.inf), [0.0, 1.0], rtol=0, atol=1e-14)
 
 
+@pytest.mark.few
 @every
 @both
 def test_level_of_a_delta(curve, closed, direction):

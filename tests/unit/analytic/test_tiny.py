@@ -80,6 +80,7 @@ CASES = [
 ]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("curve, truth, direction, delta", CASES)
 def test_tiny_delta_and_its_level(curve, truth, direction, delta):
     level = float(curve.epsilon(delta, direction))

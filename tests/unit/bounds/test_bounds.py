@@ -165,6 +165,7 @@ WIDE = [
 """Cells whose search ended at a wide interval of b, 2.7 to 6.6 % of the margin below what the test rejects."""
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("cell", [*((*c, level) for c in CELLS for level in (0.05, 0.05 / 42, 1e-6)), *WIDE])
 def test_joint_bound_is_just_below_that_of_fine_grids(cell: tuple[float, ...]) -> None:
     """The sum may be loose by 0.02 in its logarithm and the search ends 0.015 below the target. The logarithm of a tail at

@@ -115,6 +115,7 @@ def outputs_of(kind, rng, size, shift):
     return rng.normal(shift, size=size if kind == "line" else (size, 3))
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     ("loss", "kind"),
     [

@@ -34,6 +34,7 @@ from hpcdp.importance.kinds import Proposal
 SLOW = ("f", "beta", "student", "negative binomial", "chisquare", "gamma")
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", LAWS)
 def test_weights_make_up_for_any_proposal_by_rows(name: str) -> None:
     draw, law = LAWS[name]
@@ -43,6 +44,7 @@ def test_weights_make_up_for_any_proposal_by_rows(name: str) -> None:
         assert tape.shared == 0
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", some_slow(LAWS, SLOW.__contains__))
 def test_weights_make_up_for_any_proposal_one_by_one(name: str) -> None:
     draw, law = LAWS[name]
@@ -52,6 +54,7 @@ def test_weights_make_up_for_any_proposal_one_by_one(name: str) -> None:
     check_weights(out, tape, quantiles(law), name)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", some_slow({**LAWS, **PLAIN_ONLY}, SLOW.__contains__))
 def test_a_plain_tape_has_the_mechanisms_own_law(name: str) -> None:
     draw, law = {**LAWS, **PLAIN_ONLY}[name]

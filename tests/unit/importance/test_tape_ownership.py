@@ -205,11 +205,13 @@ ONE_BY_ONE: dict[str, tuple[Callable[..., Any], Any]] = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", some_slow(ONE_BY_ONE, "permuted rows".__eq__))
 def test_what_is_no_function_of_its_row_is_drawn_one_by_one(name: str) -> None:
     assert find_rows([trial_of(ONE_BY_ONE[name][0])], MANY, FEW) == Ownership(False, looked=FEW)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", [name for name, (_, law) in ONE_BY_ONE.items() if law])
 def test_what_is_drawn_one_by_one_is_weighed_right(name: str) -> None:
     check_weights(ONE_BY_ONE[name][0], Ownership(False, looked=FEW), ONE_BY_ONE[name][1])

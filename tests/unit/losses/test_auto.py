@@ -347,6 +347,7 @@ def test_vectors_of_few_outputs_have_the_default() -> None:
     assert set(model.decide(THRESHOLDS)[1].chosen) == {"smooth"}
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("columns", [1, 2, 7])
 @pytest.mark.parametrize("loss", ["smooth", "auto"])
 def test_few_outputs_teach_what_they_can(loss: str, columns: int) -> None:

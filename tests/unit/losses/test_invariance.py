@@ -49,6 +49,7 @@ MOVES = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("kind", ["laplace", "normal"])
 @pytest.mark.parametrize("name", MOVES)
 def test_rounding_ties_alone_change_what_a_move_changes(name, kind):
@@ -118,6 +119,7 @@ def compare_learned(classifier, columns, **parameters):
 SMALL = {"hidden_layer_sizes": [8], "max_iter": 10}
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("columns", [None, 2])
 @pytest.mark.parametrize(
     "classifier, options",

@@ -244,6 +244,7 @@ def test_nearest_to_no_evidence(p, q, wanted):
     np.testing.assert_array_equal(model.counter(thresholds).count(x), count_losses(model.score(x), thresholds))
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("law", ["laplace", "normal", "standard_cauchy"])
 @pytest.mark.parametrize("bandwidth", [*RULES, 0.05])
 def test_counts_are_those_of_the_scores(law, bandwidth):
@@ -263,6 +264,7 @@ def test_counts_are_those_of_the_scores(law, bandwidth):
 # What must not change L̂
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("bandwidth", RULES)
 @pytest.mark.parametrize(
     "factor, shift", some_slow([(1000.0, 1e6), (-1.0, 0.0), (2.0**-20, 0.0), (1e-3, -5.0)], lambda case: case[0] == 1e3)

@@ -467,6 +467,7 @@ CLASSIFIERS = [
 ]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name, kind", CLASSIFIERS, ids=[name for name, _ in CLASSIFIERS])
 def test_every_classifier_of_scikit_learn_is_read_back(name: str, kind: Any) -> None:
     rng = np.random.default_rng(0)

@@ -148,6 +148,7 @@ def test_no_tally_makes_a_nan():
 # Vectors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("degree", ["auto", 1, 2])
 def test_plane_of_normals(degree):
     rng = np.random.default_rng(21)
@@ -227,6 +228,7 @@ def test_counts_are_those_of_the_scores(columns):
 # What must not change L̂
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [(), (2,)])
 def test_losses_of_outputs_in_another_unit(columns):
     rng = np.random.default_rng(32)

@@ -59,6 +59,7 @@ def near(x, rng):
     return np.concatenate([exact, *beside, np.round(exact, 1), rng.normal(size=9) * 9])
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("kind", SCALARS)
 def test_votes_of_numbers_equal_brute_force(kind):
     rng = np.random.default_rng(len(kind))
@@ -101,6 +102,7 @@ STARTS = {
 """Starts of a step function, of each kind of place where a table of equal cells may go wrong."""
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("kind", STARTS)
 @pytest.mark.parametrize("classes", [7, 300, 5000, 80_000])
 def test_every_table_counts_like_a_search(kind, classes):
@@ -142,6 +144,7 @@ def vectors(kind, size, columns, shift, rng):
     return VECTORS[kind](x, rng)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     "kind, metric",
     [

@@ -96,6 +96,7 @@ def test_every_built_in_is_tested():
     assert set(BUILTINS) == set(EACH | WITHOUT_EACH)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(("name", "parameters", "database"), some_slow(CASES, lambda case: case[0] == "subsampled"))
 def test_each_of_equal_databases_has_the_law_of_the_plain_function(name, parameters, database):
     function, database = load_builtin(name), np.asarray(database)

@@ -435,6 +435,7 @@ def check_codes(drawn, rows, how):
     )
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(("rows", "how"), SAMPLING)
 def test_every_batch_is_drawn_as_often_as_it_should(rows, how):
     """By the kinds of batches, and one by one, as `each` draws them."""

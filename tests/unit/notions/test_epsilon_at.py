@@ -66,6 +66,7 @@ def worst_miss(corners, probabilities):
     return max(found)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     ("inflation", "level", "split"),
     [

@@ -103,7 +103,7 @@ def test_values_that_no_run_could_have(tmp_path: Path, line: str, words: str) ->
         ('"own:noisy"', '"owm:noisy"', "did you mean own?"),
         ('"own:noisy"', '"parts.owm:noisy"', "did you mean parts.own?"),
         ("parameters = {  }", "parameters = { scael = 1.0 }", "did you mean scale?"),
-        ("[estimate]", '[estimate]\nloss = "knm"', "did you mean knn?"),
+        ('loss = "knn"', 'loss = "knm"', "did you mean knn?"),
         ("[estimate]", "[estimate]\nparameters = { metrik = 1 }", "did you mean metric?"),
         ('name = "s"', 'name = "s"\nclaim = "gausian(mu=1)"', "did you mean gaussian?"),
     ],

@@ -223,6 +223,7 @@ def test_every_key_of_the_study_file_stands_in_some_study() -> None:
     assert {key for key, model, _ in keys_of(Study) if model not in OF_STORES} - tables <= found
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_schema_accepts_what_the_models_accept_and_refuses_the_rest_where_it_can_say_so(
     name: str, schema: Draft202012Validator
