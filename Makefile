@@ -19,7 +19,7 @@ help:
 	@echo "make install     .venv with hpcdp in it"
 	@echo "make quickstart  run workflows/diabetes_mean.toml"
 	@echo "make check       unit tests, one case of each: half a minute    ARGS=\"-k name\" is passed to pytest"
-	@echo "make test        every promise once: 7 to 14 minutes"
+	@echo "make test        every promise once: 6 to 12 minutes"
 	@echo "make nightly     all tests, the longest too, and the soak of 200 kills: hours"
 	@echo "make golden      what differs from the golden record     ARGS=write records it anew"
 	@echo "make lint        ruff and mypy"
@@ -73,7 +73,7 @@ check: kernels
 	$(PYTEST) -q --dist worksteal --durations=5 --first tests/unit $(ARGS)
 
 test: kernels
-	@echo "make test: 7 to 14 minutes on two cores, by their speed. It runs one long test of each promise; make nightly runs the others too."
+	@echo "make test: 6 to 12 minutes on two cores, by their speed. It runs one long test of each promise; make nightly runs the others too."
 	$(PYTEST) -m "promise or not (slow or release)" $(ARGS)
 
 nightly: kernels
