@@ -71,6 +71,7 @@ def _kill_below(spared: Container[int] = ()) -> None:
 
 _LOOK = 0.5  # seconds between looks at draws, deadlines and memory
 _NEWS = 5.0  # seconds after which a draw is told of, and then again
+_ENDING = 1.0  # seconds in which a child that closed all of its files ends by itself
 _TAKEN = 10.0  # seconds in which a child takes a call; one that is stopped must not stop the server
 _AGAIN = 0.25  # seconds after a fork that failed: what cannot start must not keep a core busy
 
@@ -125,7 +126,8 @@ class Server:
             self._deal()
             ready = {descriptor for descriptor, _ in self._poll.poll(1000 * (_AGAIN if self._calls else _LOOK))}
             for descriptor in ready & self._children.keys():
-                self._hear(self._children[descriptor])
+                if not self._hear(child := self._children[descriptor]):
+                    self._cut_off(child)
             self._reap()
             if time.monotonic() - self._looked > _LOOK:
                 self._look()
@@ -192,12 +194,12 @@ class Server:
         self._poll.register(child.link.fileno(), POLLIN)
         return child
 
-    def _hear(self, child: _Child) -> None:
+    def _hear(self, child: _Child) -> bool:
+        """Whether it may still be heard of."""
         try:
             messages = child.link.read()
-        except (EOFError, OSError):  # it ended, closed its files, or wrote what is no message
-            self._lose(child)
-            return
+        except (EOFError, OSError):
+            return False
         for kind, *values in messages:
             if kind == "done":
                 call, child.call = child.call, None
@@ -209,6 +211,7 @@ class Server:
                 (child.risk,) = values
             else:
                 self._link.send("news", *values)
+        return True
 
     def _step(self, child: _Child, what: str | None, limit: float | None) -> None:
         if child.told:
@@ -222,10 +225,20 @@ class Server:
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 if (child := by_pid.get(found[0])) is not None and child.link.fileno() in self._children:
                     with suppress(EOFError, OSError):
-                        while child.link.fileno() in self._children and child.link.has_words():
-                            self._hear(child)
-                    if child.link.fileno() in self._children:
-                        self._bury(child, found[1])
+                        while child.link.has_words() and self._hear(child):
+                            pass
+                    self._bury(child, found[1])
+
+    def _cut_off(self, child: _Child) -> None:
+        """End a child that cannot be heard: it is ending, or closed descriptors that it did not open, or wrote to them."""
+        end = time.monotonic() + _ENDING
+        while time.monotonic() < end:
+            with suppress(ChildProcessError):
+                if (found := os.waitpid(child.pid, os.WNOHANG))[0]:
+                    self._bury(child, found[1])
+                    return
+            time.sleep(0.005)
+        self._lose(child, how="closed, or wrote to, file descriptors that it did not open")
 
     def _lose(self, child: _Child, **why: Any) -> None:
         """End a child, and tell whose call that ends."""

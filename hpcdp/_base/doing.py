@@ -84,8 +84,11 @@ def patient(note: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
     due: dict[str, float] = {}
 
     def hear(news: dict[str, Any]) -> None:
-        if "note" in news or "compiling" in news:
-            note(news.get("note", compiling.words))
+        if "compiling" in news:
+            if compiling.is_news():
+                note(compiling.words)
+        elif "note" in news:
+            note(news["note"])
         elif "seconds" in news and news["seconds"] >= due.get(news["key"], LONG):
             due[news["key"]] = 2 * news["seconds"]
             note(f"{still(news['what'])} after {news['seconds']:.0f} s: {news['what']}")

@@ -28,11 +28,12 @@ from weakref import WeakSet
 from hpcdp._base._link import Link
 from hpcdp._base.asked import is_command
 from hpcdp._base.raised import describe_raised
+from hpcdp._base.signals import how_ended
 from hpcdp._base.threads import worker_environment
 from hpcdp.errors import HpcdpError
 
 _TRIES = 3  # that a call may end its process
-_STARTS, _KILLED = 5, 100  # servers in a row that ended before they did anything: by themselves, and by a signal
+_STARTS, _KILLED = 5, 20  # servers in a row that ended before they did anything: by themselves, and by a signal
 _REST = 600.0  # seconds without a call after which a server ends: a driver that was killed leaves it on others' workers
 _POLITE = 10.0  # seconds in which a server may end by itself; it kills what is below it for five
 
@@ -272,8 +273,12 @@ class NodeExecutor(Executor):
                 return
             server.end()
             self._server, self.is_ready = None, False
-            if self._calls and self._starts >= (_STARTS if (server.process.returncode or 0) >= 0 else _KILLED):
-                raise HpcdpError("the process from which others are forked ended each time it was started")
+            code = server.process.returncode or 0
+            if self._calls and self._starts >= (_STARTS if code >= 0 else _KILLED):
+                raise HpcdpError(
+                    f"the parent of hpcdp's child processes {how_ended(code)}, {self._starts} times in a row before any call "
+                    "was done; does the code that the study names end its parent process?"
+                )
             if self._calls:
                 self._begin()
 

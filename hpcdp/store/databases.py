@@ -52,7 +52,7 @@ def read_databases(layout: Layout, digests: Iterable[str]) -> dict[str, Database
         with suppress(OSError, ValueError), open_regular(path, _MOST):
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # processes of a node share its memory
             database = mapped.view(np.ndarray)
-            if digest_array(database) == digest:
+            if database.size and digest_array(database) == digest:
                 found[digest] = database
     return found
 

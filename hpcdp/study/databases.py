@@ -184,6 +184,7 @@ def _refuse_many(key: str, pairs: int) -> None:
 def _neighbours(relative: Relative, number: int, database: Database) -> list[dict[str, Any]]:
     """Rows (and value) of each distinct neighbour, in the order of the rows."""
     rows = range(database.shape[0]) if relative.rows == "all" else relative.rows
+    _refuse_many("pairs.relative", len(rows))
     beyond = [row for row in rows if row >= database.shape[0]]
     if beyond:
         raise StudyError(

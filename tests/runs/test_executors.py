@@ -150,7 +150,9 @@ def test_too_much_memory_costs_the_largest() -> None:
 
 def test_words_that_are_no_message_cost_the_call() -> None:
     with NodeExecutor(1) as node:
-        assert isinstance(node.submit(write_to_all_files).exception(60), ProcessDied)
+        error = node.submit(write_to_all_files).exception(60)
+        assert isinstance(error, ProcessDied)
+        assert error.how == "closed, or wrote to, file descriptors that it did not open"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans to the process that ends them")
@@ -172,6 +174,18 @@ def test_calls_of_a_server_that_was_killed_are_done_again() -> None:
         server.kill()
         assert [future.result(30)[0] for future in futures] == [2 * number for number in range(20)]
         slow.result(30)
+
+
+def end_parent() -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(10.0)
+
+
+@pytest.mark.slow
+def test_a_call_that_ends_its_parent_ends_its_executor() -> None:
+    with NodeExecutor(1) as node:
+        error = node.submit(end_parent).exception(200)
+        assert "was ended by SIGKILL, 20 times in a row before any call was done" in str(error)
 
 
 def test_what_a_child_raises_is_of_types_that_its_caller_knows(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from hpcdp import Study, load_result
 from hpcdp._base.terminal import plain
 from hpcdp.cli.command import main
 from hpcdp.errors import HpcdpError, StudyError
-from hpcdp.keys import canonical_json
+from hpcdp.keys import canonical_json, digest_array
 from hpcdp.mechanisms.stored import read_outputs
 from hpcdp.store.arrays import read_array
 from hpcdp.store.records import read_json, write_json
@@ -378,6 +378,21 @@ def test_a_study(store: Path, clean: dict[str, str], canary: Path, poison: str) 
     shutil.rmtree(store / "records" / "results.json", ignore_errors=True)
     (store / "records" / "results.json").unlink()  # what no root array says is derived from the study
     look(store, clean, ["json", "status"], kept=False)
+
+
+def test_a_database_of_many_rows_and_no_columns(store: Path, clean: dict[str, str]) -> None:
+    """A file of 128 bytes, whose every row would be left out in turn."""
+    database = np.empty((10**8, 0))
+    np.save(store / "study" / "databases" / f"{digest_array(database)}.npy", database)
+    record(
+        store / "study" / "study-000001.json",
+        lambda body: {
+            **changed_study(pairs={"relative": {"databases": [[0.0, 1.0]], "rows": "all"}})(body),
+            "databases": [digest_array(database)],
+        },
+    )
+    (store / "records" / "results.json").unlink()
+    look(store, clean, ["json", "verify", "status"], kept=False)
 
 
 @pytest.mark.slow
