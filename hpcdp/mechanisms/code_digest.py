@@ -37,6 +37,7 @@ _OF_CLASSES = {  # what Python makes for a class, and what only describes it
     "__dataclass_params__", "_abc_impl",
 }  # fmt: skip
 _RANDOM = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
+_CACHED = type(functools.lru_cache(len))  # all others that wrap a function may add to it, as functools.partial does
 _ATOMS = (type(None), type(Ellipsis), type(NotImplemented), bool, int)
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
 _PARTS: dict[type, tuple[str, ...]] = {  # what is no more than these attributes
@@ -179,9 +180,10 @@ class _Walk:
                 yield Path(file).read_bytes()
         elif isinstance(value, type):
             yield from self._class(value, where)
-        elif isinstance(inner := getattr(value, "py_func", getattr(value, "__wrapped__", None)), types.FunctionType):
-            options = sorted(map(repr, getattr(value, "targetoptions", {}).items()))  # numba's; or functools.lru_cache
-            yield from (b"wrapped", _named(kind), repr(options).encode(), self.digest(inner, where))
+        elif kind is _CACHED or (kind.__module__.startswith("numba.") and hasattr(value, "py_func")):
+            inner, options = getattr(value, "py_func", None) or value.__wrapped__, getattr(value, "targetoptions", {})
+            texts = repr(sorted(map(repr, options.items()))).encode()
+            yield from (b"wrapped", _named(kind), texts, self.digest(inner, where))
         elif _is_of(value, "pandas", ("DataFrame", "Series", "Index")):
             yield from self._frame(value, where)
         elif _is_of(value, "pandas", ("CategoricalDtype",)):
@@ -214,7 +216,7 @@ class _Walk:
             yield self.digest(defaults, f"a default of {where}")
             yield self.digest(dict(vars(function)), f"an attribute of {where}")
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            if ("STORE_DEREF", name) not in steps:  # else it is its own state, such as how often it was called
+            if ("STORE_DEREF", name) not in steps or not self._code_alone:  # else a call may have changed it
                 try:
                     value = cell.cell_contents
                 except ValueError:  # that is filled later
@@ -224,8 +226,8 @@ class _Walk:
         if is_named:
             return
         names, done = {name for code in codes for name in code.co_names}, set[int]()
-        for name in sorted({name for step, name in steps if step in _READ and ("STORE_GLOBAL", name) not in steps}):
-            if name in function.__globals__:
+        for name in sorted({name for step, name in steps if step in _READ}):
+            if name in function.__globals__ and (("STORE_GLOBAL", name) not in steps or not self._code_alone):
                 yield from self._read(f"global {name}", function.__globals__[name], names, done)
         for name, module in _imported(function, codes):
             yield from self._read(name, module, names, done)

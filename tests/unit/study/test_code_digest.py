@@ -347,26 +347,48 @@ def test_what_has_no_digest_is_named_and_no_content_is() -> None:
         assert str(refused.value) == f"there is no digest of {where} (a lock)"
 
 
-def test_what_it_writes_is_its_state() -> None:
-    """A count of calls is not what it does, a global that it only reads is."""
-    source = "calls = 0\ndef f(database, rng):\n    global calls\n    calls += 1\n    return OTHER"
-    function = made(f"{source}\nOTHER = 1")
-    before = digest(function)
+def test_what_it_writes_counts_as_what_it_reads() -> None:
+    """It may be a scale that a call only converts; of code alone it is none, so that a call changes nothing."""
+    source = "scale = {}\ndef f(database, rng):\n    global scale\n    scale = 2 * scale\n    return scale"
+    function = made(source.format(1.0))
+    assert digest(function) != digest(made(source.format(2.0)))
+    before = digest_function(function, code_alone=True)
     function(None, None)
-    assert digest(function) == before
-    assert digest(made(f"{source}\nOTHER = 2")) != before
+    assert digest_function(function, code_alone=True) == before
 
-    def counted(first: int) -> Callable[..., Any]:
-        calls = first
-
+    def scaled(scale: float) -> Callable[..., Any]:
         def inner(database: Any, rng: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            return calls
+            nonlocal scale
+            scale = float(scale)
+            return scale
 
         return inner
 
-    assert digest(counted(1)) == digest(counted(2))
+    assert digest(scaled(1.0)) != digest(scaled(0.1))
+
+
+def added(function: Callable[..., Any], scale: float) -> Callable[..., Any]:
+    return functools.update_wrapper(functools.partial(function, scale=scale), function)
+
+
+class Adding:
+    """Calls another function, whose name and `__wrapped__` it has."""
+
+    def __init__(self, function: Callable[..., Any], scale: float) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.scale = function, scale
+
+    def __call__(self, database: Any, rng: Any) -> Any:
+        return self.function(database, rng, scale=self.scale)
+
+
+@pytest.mark.parametrize("wrapping", [added, Adding])
+def test_what_wraps_a_function_may_add_to_it(wrapping: Callable[..., Any]) -> None:
+    function = made("def f(database, rng, scale=1.0):\n    return scale")
+    assert digest(wrapping(function, 1.0)) != digest(wrapping(function, 0.1))
+    assert digest(wrapping(function, 1.0)) == digest(wrapping(function, 1.0))
+    cached = [functools.lru_cache(made(f"def f(x):\n    return {n} * x")) for n in (2, 3)]
+    assert digest(cached[0]) != digest(cached[1])
 
 
 @pytest.mark.parametrize("scale", ["SCALE = {0}\ndef f", "def make(SCALE):\n  def f", "def f"])
