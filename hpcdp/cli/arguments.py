@@ -108,7 +108,7 @@ def make_parser() -> argparse.ArgumentParser:
         command.add_argument("--trust-code", action="store_true", help=text)
 
     def add_picture(command: argparse.ArgumentParser) -> None:
-        text = "draw the picture, or do not (default: unless the plan is done in one process)"
+        text = "draw the picture, or do not (default: only where the plan uses several processes)"
         command.add_argument("--plot", action=_EitherWay, help=text)
 
     init = add("init", starting.init, "write a study and a mechanism to change, and say the next command")
@@ -154,7 +154,7 @@ def make_parser() -> argparse.ArgumentParser:
     run = add("run", running.run, "run a study, or go on with its store")
     add_study(run)
     add_into(run)
-    run.add_argument("--recheck", action="store_true", help="changes nothing: every run checks kept samples")
+    run.add_argument("--recheck", action="store_true", help=argparse.SUPPRESS)  # every run checks
     run.add_argument(
         "--verify", action="store_true", help="then verify the study's claim; exit code 3 when it is violated"
     )

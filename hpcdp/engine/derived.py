@@ -67,7 +67,7 @@ class Derived:
     further_bounds: ClassVar[tuple[str, ...]] = ()
     limit_kind: ClassVar[str] = "finite-sample"
     upper_kind: ClassVar[str] = "asymptotic"
-    basis: ClassVar[str] = "rests on independent draws alone"
+    basis: ClassVar[str] = "assumes only that draws are independent"
     sets: ClassVar[str] = "the learned sets"
     learned_for: ClassVar[str] = "any ε of the study"
     no_classes: ClassVar[str] = ""
@@ -174,9 +174,9 @@ class Derived:
     def describe_limits(self, sure: str) -> str:
         """What "<" and "*" of an estimate mean."""
         return (
-            f"* δ̂ is not significantly above 0; every δ̂ without a star is, all together with confidence {sure} (finite-sample, "
-            f"a separate test). The number after < limits only the sets that were learned for {self.learned_for}, at this ε "
-            f"alone with confidence {sure} (finite-sample); δ may be larger."
+            f"* δ̂ is not significantly above 0; rows without a star are, simultaneously with confidence {sure} (finite-sample, a "
+            f"separate test). After < stands an upper confidence limit of the sets that were learned for {self.learned_for}, for "
+            f"this row alone with confidence {sure} (finite-sample); δ may be larger."
         )
 
     def describe_needed(self, samples: int, now: int, leftover: int | None) -> str:

@@ -32,7 +32,7 @@ def describe_columns(sure: str) -> list[str]:
 def describe_limits(sure: str) -> str:
     """What "<" and "*" of an estimate mean."""
     return (
-        f"* δ̂ is not significantly above 0; every δ̂ without a star is, all together with confidence {sure} (asymptotic, a "
+        f"* δ̂ is not significantly above 0; rows without a star are, simultaneously with confidence {sure} (asymptotic, a "
         f"separate test). The number after < is δ̂ plus as many standard errors as {sure} asks for at this ε alone, and at "
         "least 24 over the number of draws (asymptotic). It limits only the learned sets; δ may be larger."
     )

@@ -87,7 +87,7 @@ def bounds_table(audit: Audit) -> Table:
         lower_column("box", "certified ≥, from the boxes", four, name="from the boxes"),
         lower_column("all", "certified ≥, from every η", four, name="from every η"),
     ]
-    return Table("Certified lower bounds, each column by itself", columns, entries)
+    return Table("Certified lower bounds, each column separately", columns, entries)
 
 
 def notes(audit: Audit) -> list[str]:
@@ -98,7 +98,7 @@ def notes(audit: Audit) -> list[str]:
     found = [
         f"α ≤ and β ≤ are {kind} limits at confidence {percent(audit.result.confidence)}, {over}; finite-sample, whatever the "
         "classifier. η was chosen on training samples alone. margin: claimed ≥ minus β ≤ (reverse: with the errors swapped).",
-        "Each column of lower bounds holds by itself at this confidence; nothing here is fitted.",
+        "Each column of lower bounds holds separately at this confidence.",
     ]
     if audit.orientation == "both" and audit.claim.is_symmetric:
         found.append("The claimed curve is its own inverse, so that one box a pair serves both orientations.")

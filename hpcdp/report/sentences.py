@@ -53,8 +53,8 @@ def sentence_of(result: Result, verdict: Verdict | None) -> Sentence:
     if verdict.verdict == VIOLATION:
         beyond = "the loss" if verdict.family == PURE else "δ"
         words = (
-            f"The claim {claim} is violated, certified at confidence {sure} (finite-sample): {shown}; this does not say "
-            f"how large {beyond} really is, which may be more, nor that anything else about the mechanism is as claimed."
+            f"The claim {claim} is violated, certified at confidence {sure} (finite-sample): {shown}; the "
+            f"true {beyond} may be larger."
         )
     elif verdict.verdict == CONSISTENT:
         words = f"No violation of the claim {claim} was found at confidence {sure}; {_HOLDS}."
@@ -96,9 +96,11 @@ def _delta(verdict: Verdict) -> tuple[str, list[str], float | None]:
     if found is None:
         return "D̂ of the order that it limits lies above it", ["No δ̂ is above what the claim implies.", *order], None
     errors = f"{found.gap / found.standard_error:.1f} standard errors"
-    gap = f"such a gap as at ε = {found.epsilon:g}, where an estimate lies {errors} above it"
-    chance = f"chance gives {gap}, with probability at most {at_most(found.chance, '.1g')} (asymptotic)"
-    shown = f"chance alone gives {gap}" if found.is_chance else chance
+    chance = f"chance alone gives as much with probability at most {at_most(found.chance, '.1g')} (asymptotic)"
+    shown = (
+        f"the largest excess of an estimate over the claim is {errors}, at ε = {found.epsilon:g}; "
+        f"{'chance alone explains it' if found.is_chance else chance}"
+    )
     return shown, [_separation(verdict, found), *order], found.epsilon
 
 
@@ -224,8 +226,8 @@ def sequential_sentence(audit: SequentialAudit) -> Sentence:
     if last.refuted:
         words = (
             f"The claim {audit.claim} is violated, certified at confidence {sure} (finite-sample, however often one looked): "
-            f"after {drawn}, the evidence against it is at least {evidence}, and {needed} refutes it; this does not say by how "
-            "much it is violated, nor that anything else about the mechanism is as claimed."
+            f"after {drawn}, the evidence against it is at least {evidence}, and {needed} refutes it; the true "
+            "loss may be larger still."
         )
     else:
         so_far = "was" if audit.ended else "has so far been"

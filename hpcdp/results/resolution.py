@@ -81,8 +81,7 @@ def _warn(
     more = f" and {unresolved.size - _SHOWN:,} more" if unresolved.size > _SHOWN else ""
     needed = [_needed(arrays, method, int(i), rows, level) for i in dict.fromkeys((unresolved[0], unresolved[-1]))]
     return (
-        f"δ̂ is not significantly above 0 at ε = {shown}{more}: its test does not reject δ = 0 there or at a smaller ε, or δ̂ is "
-        "below what is certified.",
+        f"δ̂ is not significantly above 0 at ε = {shown}{more}.",
         f"A significant δ̂ would take (heuristic, at the rates that were seen): {'; '.join(needed)}. "
         f"{_training(estimate, method.trained(estimate))}",
     )
@@ -102,7 +101,7 @@ def _needed(arrays: Arrays, method: Method, column: int, rows: Bools, level: flo
         before = before[np.argsort(epsilons[before])]
         delta, source = extrapolate(epsilons[before], largest[before], epsilon), "if ln δ̂ goes on as before"
         if np.isnan(delta):
-            return f"{at} a number that these ε do not show"
+            return f"{at} an unknown number, since δ̂ is significant at too few smaller ε"
         place = int(before[-1])
     what = method.tests_words
     cell = (int(arrays["spectrum_pair"][1][place]), int(arrays["spectrum_direction"][1][place]), place)
@@ -110,7 +109,7 @@ def _needed(arrays: Arrays, method: Method, column: int, rows: Bools, level: flo
     if samples is None:
         return f"{at} more {what} than can be drawn ({source})"
     if samples <= 1.03 * now:  # sizes are asymptotic, and 2 % on the large side
-        return f"{at} the present {what} ({source}), so that training is what lacks, or δ falls faster"
+        return f"{at} the present {what} ({source}), if training has found the best sets and δ falls no faster"
     return f"{at} about {samples:.1e} {what} per database ({source}; now {now:.1e})"
 
 

@@ -246,7 +246,7 @@ def violated(check: Check, found: Finding) -> str:
             "  pair: D = d and D' = d_prime of this call; S was chosen by draws that are not counted here",
             f"  counts in S: {found.counts[0]:,} of D and {found.counts[1]:,} of D', of {found.test:,} draws each",
             f"  {rerun}",
-            "  the script that is printed with this draws afresh and tests S with NumPy alone",
+            "  the script that is printed below makes fresh draws and tests S with NumPy alone",
         ]
     )
 

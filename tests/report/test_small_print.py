@@ -47,7 +47,7 @@ def unclaimed(result: Result) -> Result:
 def test_the_level_of_a_sentence_is_in_its_small_table(result: Result, claim: str | None) -> None:
     value = unclaimed(result) if claim is None else hpcdp.verify(result, claim)
     page = Page(value._repr_html_() or "")
-    (said,) = re.findall(r"ε = ([\d.]+)", page.text.split(" this ")[0].split("it says")[0])
+    (said,) = re.findall(r"ε = ([\d.]+)", page.text.split(" this ")[0].split("it says")[0].split("; the true")[0])
     (table,) = page.tables
     shown = [float(str(text)) for text in table.column("epsilon")]
     assert float(said) in shown
@@ -64,13 +64,13 @@ def test_why_a_claim_is_not_separable(result: Result) -> None:
         said, found = sentence_of(result, verdict), verdict.separation
         kinds.add(verdict.verdict)
         assert (verdict.verdict == NOT_SEPARABLE) is ("is not separable from what was measured" in said.text)
-        assert (found is not None and found.is_chance) is ("chance alone gives such a gap as" in said.text)
+        assert (found is not None and found.is_chance) is ("chance alone explains it" in said.text)
         if found is not None:
             gaps += 1
             assert said.epsilon == found.epsilon
-            assert f"at ε = {found.epsilon:g}, where an estimate lies" in said.text
+            assert f"standard errors, at ε = {found.epsilon:g}; chance alone" in said.text
             real = replace(verdict, separation=replace(found, is_chance=False, chance=0.0123))
-            assert "chance gives such a gap as" in sentence_of(result, real).text
+            assert "chance alone gives as much with probability at most" in sentence_of(result, real).text
             assert "with probability at most 0.02 (asymptotic)" in sentence_of(result, real).text
             nothing = replace(verdict, separation=None, known=np.zeros_like(verdict.known))
             assert "no counts are complete yet" in sentence_of(result, nothing).text

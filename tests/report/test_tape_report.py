@@ -211,7 +211,7 @@ def test_the_table_prints_the_arrays(result: Result) -> None:
     assert int(found[1].replace(",", "")) == left["draws"]
     assert left["limit"] <= float(found[3]) <= 1.01 * left["limit"]
     assert "by itself no bound on δ" in " ".join(text(result).split())
-    assert "rests on independent draws alone" not in " ".join(text(result).split())
+    assert "only that draws are independent" not in " ".join(text(result).split())
     assert "radius" not in text(result)
 
 
@@ -263,7 +263,7 @@ def test_every_page_says_what_was_declared(result: Result) -> None:
     declared = Result(study, result.store, True, result.pairs, result.arrays, [], 1)
     for page in _pages(declared):
         assert "DECLARED, not measured (mechanism.impossible): D′ gives no output of the set laws:never" in page
-        assert "independent draws alone" not in page
+        assert "only that draws are independent" not in page
     assert "DECLARED" not in text(result)
 
 

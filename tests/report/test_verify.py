@@ -194,7 +194,7 @@ def test_what_is_chance_is_called_chance(result):
     separation = verify(far, claim("dp(epsilon=1)")).separation
     assert separation.is_chance
     assert separation.gap / separation.standard_error < 0.1
-    assert "chance alone gives" in report([verify(far, claim("dp(epsilon=1)"))])
+    assert "chance alone explains it" in report([verify(far, claim("dp(epsilon=1)"))])
 
 
 def test_a_gap_that_no_sample_size_separates(result):
