@@ -94,7 +94,13 @@ def _study_text(options: argparse.Namespace, call: str, takes_rng: bool, claim: 
 def _pairs(d: list[str], d_prime: list[str] | None, folder: Path) -> str:
     """The line of [pairs]: one given pair; or, of a table alone, the table and what is left of it without each row in turn."""
     if d_prime is not None:
-        return f"given = [{{ d = {_database('--d', d)}, d_prime = {_database('--d-prime', d_prime)} }}]"
+        first, second = _database("--d", d), _database("--d-prime", d_prime)
+        if json.loads(first) == json.loads(second):
+            raise StudyError(
+                f"--d-prime: {' '.join(d_prime)} is the same database as --d, of which every function would pass; accepted: "
+                "a neighbouring database"
+            )
+        return f"given = [{{ d = {first}, d_prime = {second} }}]"
     if not _is_file(d):
         raise StudyError(
             "--d-prime: is missing; accepted without it is --d FILE.csv, which loses each of its rows in turn"

@@ -83,6 +83,7 @@ def test_a_function_without_rng_draws_by_itself(folder: Path, capsys: pytest.Cap
         (("count.py:missing", "--d", "0", "--d-prime", "1"), "missing"),
         (("count.py:noisy_sum", "--d", "zero", "--d-prime", "1"), "--d: zero"),
         (("count.py:noisy_sum", "--d", "0"), "--d-prime: is missing"),
+        (("count.py:noisy_sum", "--d", "0", "2", "--d-prime", "0.0", "2"), "is the same database as --d"),
         (("count.py:noisy_sum", "--d", "0", "--d-prime", "1", "--save", "count.py"), "--save"),
     ],
 )
