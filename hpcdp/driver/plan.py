@@ -156,12 +156,12 @@ def _cell_rows(problem: Problem, amounts: Amounts) -> Rows:
     what = f"{pairs:,} ordered pair{'s' if pairs > 1 else ''} of {laws:,} {whose}"
     if problem.study.pairs.domain is not None:
         what = f"all ordered pairs of {laws:,} midpoints"
-    cells = f"{_cells(problem):,} (pair, direction, ε) cells"
+    cells = f"{_cells(problem):,} entries: (pair, direction, ε)"
     if e.certify is not None:
         certified = pairs * (1 if e.certified_direction else 2) * len(e.certify)
         cells += f", of which {certified:,} share the level (estimate.certify)"
     if amounts.points:
-        cells += f", {amounts.points:,} (pair, η) cells"
+        cells += f", {amounts.points:,} points: (pair, η)"
     if e.renyi:
         cells += f", {pairs * 2 * len(e.renyi):,} (pair, direction, order) bounds"
     equal = [number for number, (d, d_prime) in enumerate(problem.pair_laws) if d == d_prime]

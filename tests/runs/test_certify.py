@@ -85,7 +85,7 @@ def test_a_store_goes_on_with_other_epsilons(ran: Callable[[str], Path]) -> None
     assert not any("certified" in cell for cell in [*whole["cells"], *whole["spectrum"]])
     counted = records(store, "counts")
     ran(f"{STUDY}certify = [0.5]\n")
-    shares = "10 (pair, direction, ε) cells, of which 2 share the level (estimate.certify)"
+    shares = "10 entries: (pair, direction, ε), of which 2 share the level (estimate.certify)"
     assert shares in call("plan", store.with_name("s.toml")).stdout
     assert records(store, "counts") == counted
     text = call("show", store).stdout

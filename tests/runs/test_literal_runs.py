@@ -104,6 +104,6 @@ def test_a_plan_counts_what_points_draw():
     with_points, without = plans["literal-knn"]
     assert with_points.samples - without.samples == 6 * 2 * (600 + 800)
     assert with_points.seconds > without.seconds
-    assert "8 (pair, direction, ε) cells, 6 (pair, η) cells" in str(with_points)
+    assert "8 entries: (pair, direction, ε), 6 points: (pair, η)" in str(with_points)
     assert "(pair, η)" not in str(without) + str(plans["knn"][0])
     assert plans["knn"][0].samples == plans["knn"][1].samples
