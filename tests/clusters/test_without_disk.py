@@ -95,11 +95,11 @@ def same(left: Path, right: Path) -> bool:
     "name", [pytest.param(n, marks=() if n in SOME else pytest.mark.slow) for n in STUDIES if n != "reuse"]
 )
 def test_the_result_is_that_of_one_process(strange: Client, own: Path, name: str) -> None:
-    study = golden(name, own.parent)
+    study, before = golden(name, own.parent), copies(strange)  # of a driver that another test killed
     run(study, own / "here.zarr", workers=0)
     run(study, own / "there.zarr", client=strange)
     assert same(own / "here.zarr", own / "there.zarr")
-    assert copies(strange) == []  # they end with their runs
+    assert copies(strange) == before  # they end with their runs
 
 
 def test_what_is_learned_comes_back_whatever_its_size(strange: Client, own: Path) -> None:
