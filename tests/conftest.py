@@ -57,9 +57,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("few") and not item.get_closest_marker("slow"):
             families.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for cases in families.values():
-        kept = {round(place * (len(cases) - 1) / 2) for place in range(3)}
-        for number, case in enumerate(cases):
+    for family in families.values():
+        kept = {0, (len(family) - 1) // 2, len(family) - 1}
+        for number, case in enumerate(family):
             if number not in kept:
                 case.add_marker(pytest.mark.slow)
     if config.option.first:

@@ -97,7 +97,7 @@ def _pairs(d: list[str], d_prime: list[str] | None, folder: Path) -> str:
         first, second = _database("--d", d), _database("--d-prime", d_prime)
         if json.loads(first) == json.loads(second):
             raise StudyError(
-                f"--d-prime: {' '.join(d_prime)} is the same database as --d, of which every function would pass; accepted: "
+                f"--d-prime: {' '.join(d_prime)} is the same database as --d, for which every function passes; accepted: "
                 "a neighbouring database"
             )
         return f"given = [{{ d = {first}, d_prime = {second} }}]"

@@ -175,8 +175,8 @@ class Derived:
         """What "<" and "*" of an estimate mean."""
         return (
             f"* δ̂ is not significantly above 0; rows without a star are, simultaneously with confidence {sure} (finite-sample, a "
-            f"separate test). After < stands an upper confidence limit of the sets that were learned for {self.learned_for}, for "
-            f"this row alone with confidence {sure} (finite-sample); δ may be larger."
+            f'separate test). In "< x", x is an upper confidence limit for the sets that were learned for {self.learned_for}, '
+            f"for this row alone with confidence {sure} (finite-sample); δ may be larger."
         )
 
     def describe_needed(self, samples: int, now: int, leftover: int | None) -> str:

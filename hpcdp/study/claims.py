@@ -203,7 +203,7 @@ def parse_claim(text: str, folder: Path = Path()) -> Claim:
     name = text.partition("(")[0].strip()
     if name not in (*FORMS, *plugins(_PLUGINS)) or not text.rstrip().endswith(")"):
         known = [*FORMS.values(), *(f"{other}(...)" for other in plugins(_PLUGINS))]
-        meant = "; the closing parenthesis is missing" if name in FORMS else did_you_mean(name, FORMS)
+        meant = "; a claim ends with its closing parenthesis" if name in FORMS else did_you_mean(name, FORMS)
         raise StudyError(f"claim: {_quoted(text)} was given; accepted: {', '.join(known)}; {PRODUCT}{meant}")
     try:
         if name == "file":
