@@ -6,8 +6,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hpcdp.driver.direct import audit, spectrum
+    from hpcdp.driver.direct import audit
     from hpcdp.driver.driver import resume, run
+    from hpcdp.driver.function import spectrum
     from hpcdp.driver.plan import plan
     from hpcdp.driver.repeats import repeat
     from hpcdp.engine.failures import RunFailed
@@ -44,7 +45,7 @@ _WHERE = {  # no module is called like one of these: once imported it would stan
     "plan": "driver.plan",
     "repeat": "driver.repeats",
     "audit": "driver.direct",
-    "spectrum": "driver.direct",
+    "spectrum": "driver.function",
     "verify": "results.verdict",
 }
 
@@ -87,8 +88,6 @@ def __getattr__(name: str) -> Any:
             raise ImportError(WINDOWS)
         import importlib
 
-        if _WHERE[name].startswith(("results.", "driver.")):
-            importlib.import_module("hpcdp.report.printed")  # so that print(result) is the table
         return getattr(importlib.import_module(f"hpcdp.{_WHERE[name]}"), name)
     if name == "assert_private":
         import importlib

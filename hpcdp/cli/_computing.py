@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from hpcdp._base.raised import describe_raised
 from hpcdp.engine.progress import on_stderr
 from hpcdp.engine.stopping import GRACE, Stop, stopped_by_signals
 
-_MUCH = 1 << 25  # test outputs of a database, for which more processes than one are worth their start
+# An object's name, a program, or 10⁷ test outputs, most likely; processes too many do nothing, and end.
+_NEEDS_PROCESSES = re.compile(r"[\"'][\w./-]+:\w|\bcommand\b|\btest\s*=\s*(\d[\d_]{7,}|[\d.]+e\+?([7-9]|1\d))")
 
 
 def say(text: str) -> None:
@@ -23,17 +25,16 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def parse_early(path: Path) -> Any:
+def parse_early(path: str) -> Any:
     """A study, as its file says; processes start while this one loads its libraries where code is named, or much is drawn."""
+    with suppress(OSError):  # which the study's reader explains
+        if Path(path).is_file() and _NEEDS_PROCESSES.search(Path(path).read_text("utf-8", "replace")):
+            from hpcdp._base.node import start_early
+
+            start_early()
     from hpcdp.study.file import Study
-    from hpcdp.study.named_code import names_code
 
-    study = Study.from_toml(path)
-    if names_code(study) or study.estimate.test >= _MUCH:
-        from hpcdp._base.node import start_early
-
-        start_early()
-    return study
+    return Study.from_toml(path)
 
 
 def placed(options: argparse.Namespace) -> Any:

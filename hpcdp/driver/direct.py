@@ -1,4 +1,4 @@
-"""Functions, studies and results judged in one call: the spectrum of a function, and audits of all three."""
+"""Functions, studies and results judged in one call: the study of a function, and audits of all three."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Number
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from hpcdp._base.asked import wrong
+from hpcdp.driver import EPSILONS
 from hpcdp.driver.auditing import refuse_unaudited, with_audited_loss, with_etas
 from hpcdp.driver.driver import read_study, run
-from hpcdp.engine.progress import Progress
 from hpcdp.errors import HpcdpError, StudyError
 from hpcdp.mechanisms.functions import name_of
 from hpcdp.notions.box import Limits
@@ -26,9 +26,6 @@ from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
 from hpcdp.study.claims import Claim, as_claim, parse_claim
 from hpcdp.study.file import Study
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 _KEPT = "the same call with a store, which keeps what is done"
 _HOW = ("cluster", "workers", "client", "allow_changed_code", "progress")
@@ -40,56 +37,9 @@ _OF_OTHERS = (
     "claim",
     "name",
 )  # what of `spectrum` is no key of [estimate]
-_EPSILONS: Mapping[str, Any] = {"start": 0.0, "stop": 2.0, "count": 21}
 
 
-def spectrum(
-    function: Callable[..., Any] | str,
-    d: Any,
-    d_prime: Any,
-    *,
-    epsilons: Sequence[float] | Mapping[str, Any] = _EPSILONS,
-    seed: int = 0,
-    parameters: Mapping[str, Any] | None = None,
-    reproducible: bool = True,
-    claim: str | None = None,
-    name: str | None = None,
-    store: str | Path | None = None,
-    cluster: str = "local",
-    workers: int | None = None,
-    client: Client | None = None,
-    allow_changed_code: bool = False,
-    progress: Progress | None = None,
-    **estimate: Any,
-) -> Result:
-    """δ(ε) of a function on two databases, in both directions, as `run` finds it of a study with this one given pair.
-
-    Bounds are finite-sample and rest on independent draws; a fixed seed makes them repeatable, not surer.
-
-    Args:
-        function: `function(database, size, rng, **parameters)`, which returns `size` outputs, or without `size` one; any
-            callable object, of a module, a script, a notebook or another function; a built-in's name, or "package.module:name".
-        d, d_prime: the databases: lists or arrays of shape (rows,) or (rows, columns) of booleans or finite numbers, or both
-            DataFrames of the same columns, which the function gets as such.
-        epsilons: distinct finite numbers, or a grid {start, stop, count}, stop included.
-        seed: at least 0, from which all draws follow: the same at every call, unless another is given.
-        parameters: keyword arguments of the function, JSON values.
-        reproducible: whether all its randomness comes from rng; False of one with generators of its own, which may lack rng.
-        claim, name: of the study; by default no claim, and the function's name.
-        store: where samples and counts are kept, to go on with; None: a temporary folder that goes when the result does.
-        cluster, workers, client, allow_changed_code, progress: as in `run`.
-        estimate: further keys of [estimate], such as train, test, loss, etas, confidence (all: hpcdp schema).
-
-    Raises:
-        StudyError: before anything runs, where an argument or the function is wrong. Else as `run`.
-    """
-    given = {"epsilons": epsilons, "seed": seed, "parameters": parameters, "reproducible": reproducible}
-    study = _study_of(function, d, d_prime, {**estimate, **given, "claim": claim, "name": name})
-    how = {"cluster": cluster, "workers": workers, "client": client, "allow_changed_code": allow_changed_code}
-    return run_study(study, store, progress=progress, **how)
-
-
-def _study_of(function: Callable[..., Any] | str, d: Any, d_prime: Any, given: Mapping[str, Any]) -> Study:
+def study_of(function: Callable[..., Any] | str, d: Any, d_prime: Any, given: Mapping[str, Any]) -> Study:
     """The study of one given pair that says the same. given: what `spectrum` takes by name; what is left out is as there."""
     if not callable(function) and not isinstance(function, str):
         raise wrong("function", function, "a function, a built-in's name, or 'package.module:name'")
@@ -111,7 +61,7 @@ def _study_of(function: Callable[..., Any] | str, d: Any, d_prime: Any, given: M
             },
             "mechanism": mechanism,
             "pairs": {"given": [{"d": d, "d_prime": d_prime}]},
-            "estimate": {**estimate, "epsilons": _grid(given.get("epsilons", _EPSILONS))},
+            "estimate": {**estimate, "epsilons": _grid(given.get("epsilons", EPSILONS))},
         }
     )
 
@@ -252,7 +202,7 @@ def _audit_function(
     **given: Any,
 ) -> Audit:
     how = {key: given.pop(key) for key in _HOW if key in given}
-    study = _study_of(function, d, d_prime, given)
+    study = study_of(function, d, d_prime, given)
     if store is not None:
         return _audit_study(study, claim, orientation, limits, store=store, **how)
     with _temporary(study) as (place, keep):

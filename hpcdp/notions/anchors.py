@@ -49,6 +49,14 @@ def anchor_level(
     return np.asarray(found).reshape(level.shape)
 
 
+def warm() -> None:
+    """Load the kernel, or compile it."""
+    one = np.ones((1, 2, 1))
+    anchor_level(
+        0.1 * one, 0.1 * np.ones((1, 2, 1, 2)), np.full((1, 2, 1, 2), 9), np.zeros(1), np.full((1, 2, 1, 2), 9)
+    )
+
+
 def slopes(
     x: Ints, test: Ints, inflation: Floats, level: Floats, split: NDArray[np.bool_], lower: Floats
 ) -> tuple[Floats, Floats]:

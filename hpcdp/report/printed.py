@@ -1,23 +1,18 @@
-"""What `print` and notebooks show of results: what their commands print, and a small page."""
+"""What `print` shows of results: what their commands print."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from hpcdp.report import audit, notions, verdict
 from hpcdp.results.audit import Audit
 from hpcdp.results.result import Result
-from hpcdp.results.shown import looks, shows
+from hpcdp.results.shown import Shown
 from hpcdp.results.verdict import Verdict
 
 
-def _fragment(value: Any) -> str:
-    from hpcdp.report.html.page import fragment_of  # with templates and pictures, which few need
-
-    return fragment_of(value)
-
-
-shows(Result, notions.text)
-shows(Audit, audit.report)
-shows(Verdict, lambda one: verdict.report([one]))
-looks(_fragment)
+def words_of(value: Shown) -> str:
+    """The table of a result, an audit or a verdict; what else there is reads as Python writes it."""
+    if isinstance(value, Result):
+        return notions.text(value)
+    if isinstance(value, Audit):
+        return audit.report(value)
+    return verdict.report([value]) if isinstance(value, Verdict) else repr(value)

@@ -6,13 +6,14 @@ import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hpcdp._base.doing import patient, tell
 from hpcdp._base.node import NodeExecutor, ProcessDied
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.mechanisms.functions import Parcel
 from hpcdp.mechanisms.stored import StoredSamples
+from hpcdp.notions.anchors import warm
 from hpcdp.store.layout import Layout
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.databases import Database, Pair, enumerate_pairs, load_databases
@@ -63,8 +64,9 @@ def _in_child(study: Study, note: Note, function: Callable[..., Found], *argumen
     call = (function, arguments) if parcel is None else (parcel.call, (function, *arguments))
     with NodeExecutor(1, patient(note)) as node:
         try:
-            found: Found = node.submit_pickled(pickle.dumps((*call, {}))).result()
-            return found
+            found = node.submit_pickled(pickle.dumps((*call, {})))
+            warm()  # what results need, while this process would wait
+            return cast(Found, found.result())
         except ProcessDied as died:
             if died.limit is not None:
                 words = f"{unanswered(died.limit)} (seen in trial draws)"

@@ -34,6 +34,8 @@ FLOORS = (
 EXCEPTIONS = {
     ("hpcdp.results.result", "hpcdp.report.plots"): "Result.plot",
     ("hpcdp.results.result", "hpcdp.report.html.page"): "Result.report",
+    ("hpcdp.results.shown", "hpcdp.report.printed"): "Shown.__str__",
+    ("hpcdp.results.shown", "hpcdp.report.html.page"): "Shown._repr_html_",
     ("hpcdp.driver.repeats", "hpcdp.report.plots"): "Repeats.plot",
 }
 """Imports upwards, each inside the method that it is for."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
@@ -41,7 +39,8 @@ LATE = {
     "hpcdp.engine.executors": "a run that is local loads no dask",
     "hpcdp.driver.repeats": "a picture, of a higher floor: see EXCEPTIONS",
     "hpcdp.results.result": "pictures and pages, of a higher floor: see EXCEPTIONS",
-    "hpcdp.report.printed": "what notebooks show needs templates and pictures",
+    "hpcdp.results.shown": "tables and pages, of a higher floor: see EXCEPTIONS",
+    "hpcdp.driver.function": "processes start while it loads the rest: .6 s of the first `hpcdp.spectrum`",
     "hpcdp.testing.plugin": "every pytest loads it, also where no test is of privacy",
     "hpcdp.losses.*.parameters": "a study is read without the code of its loss: status needs no numba, no reader needs pickles",
     # the same for kernels, in modules that status loads
@@ -89,7 +88,13 @@ def test_an_import_that_runs_back_is_found(modules: dict[str, ast.Module], plant
 
 
 def test_exceptions_outside_of_their_methods_and_circles_are_found(modules: dict[str, ast.Module]) -> None:
-    assert sorted(EXCEPTIONS.values()) == ["Repeats.plot", "Result.plot", "Result.report"]
+    assert sorted(EXCEPTIONS.values()) == [
+        "Repeats.plot",
+        "Result.plot",
+        "Result.report",
+        "Shown.__str__",
+        "Shown._repr_html_",
+    ]
     for name, other in EXCEPTIONS:
         moved = ast.parse(f"def f():\n    import {other}\n")
         planted = {**modules, name: ast.Module([*modules[name].body, *moved.body], [])}
@@ -150,14 +155,6 @@ def test_files_that_the_docs_name_are_there() -> None:
     assert len({page for page, _ in found}) > 3
     for page, path in found:
         assert "NAME" in path or (ROOT / path).exists(), f"{page.name}: {path}"
-
-
-@pytest.mark.parametrize("name", ["run", "verify"])
-def test_what_gives_results_tells_how_they_print(name: str) -> None:
-    """`print(result)` is the table, whichever public name a program or a notebook has asked for first."""
-    code = f"import hpcdp, sys; hpcdp.{name}; print('hpcdp.report.printed' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
 
 
 OF_ONE_METHOD = {
