@@ -131,10 +131,22 @@ def _explain(model: type[BaseModel], item: Any) -> str:
     return f"{key}: {message}" + ("" if "given:" in message else f"; given: {given}")
 
 
+_TYPES = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "string": "a text in quotes",
+    "list": "a list",
+    "dict": "a table",
+    "model": "a table",
+}
+
+
 def _said(item: Any) -> str:
     """What is accepted, or else what pydantic or a section says."""
-    if item["type"] in ("bool_type", "bool_parsing"):
-        return "true or false"
+    kind, _, fault = item["type"].partition("_")
+    if fault in ("type", "parsing", "from_float") and kind in _TYPES:
+        return _TYPES[kind]
     message: str = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     return message
 

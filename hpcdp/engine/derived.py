@@ -110,13 +110,10 @@ class Derived:
         exceed, test = (arrays[name][1][known] for name in ("exceed", "test"))
         return largest_upper(exceed, test, np.exp(arrays["epsilon"][1][columns]), confidence)
 
-    def needed(
-        self, arrays: Arrays, entry: Entry, measured: float, delta: float, inflation: float, level: float
-    ) -> tuple[int | None, int]:
-        """Samples a database at which `rejects` would tell one δ, a/δ being as measured; and how many there are."""
-        share, now = float(arrays["exceed"][1][entry][0] / arrays["test"][1][entry][0]), self.tests_at(arrays, entry)
-        a = min(1.0, share / measured * delta)
-        return self.passing(a, max(0.0, a - delta) / inflation, inflation, level, 0.0, now), now
+    def needed(self, arrays: Arrays, entry: Entry, level: float) -> tuple[int | None, int]:
+        """Samples a database at which `rejects` would tell δ̂ of an entry from 0 at its rates; and how many there are."""
+        (a, b), now = arrays["exceed"][1][entry] / arrays["test"][1][entry], self.tests_at(arrays, entry)
+        return self.passing(float(a), float(b), math.exp(arrays["epsilon"][1][entry[2]]), level, 0.0, now), now
 
     def counts_of(self, arrays: Arrays, entry: Entry) -> dict[str, Any]:
         """What an entry rests on, as JSON has it."""

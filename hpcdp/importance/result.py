@@ -182,11 +182,9 @@ class TapeResults(SeriesBySeries):
         found = np.minimum(1.0, np.maximum(arrays["upper"][1], untold))
         return np.array([float(found[..., j][known[..., j]].max(initial=0.0)) for j in columns])
 
-    def needed(
-        self, arrays: Arrays, entry: Entry, measured: float, delta: float, inflation: float, level: float
-    ) -> tuple[int | None, int]:
+    def needed(self, arrays: Arrays, entry: Entry, level: float) -> tuple[int | None, int]:
         now = int(arrays["draws"][1][entry].min())
-        error = float(arrays["standard_error"][1][entry])
+        delta, error = (float(arrays[name][1][entry]) for name in ("delta", "standard_error"))
         samples = now * (_errors(level) * error / delta) ** 2 if delta > 0.0 else math.inf
         return (math.ceil(samples) if samples <= _MOST else None), now
 

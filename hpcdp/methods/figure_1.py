@@ -172,11 +172,9 @@ class Figure1(SeriesBySeries):
     def set_limits(self, arrays: Arrays, known: Bools, columns: Ints, confidence: float) -> Floats:
         return np.array([_risk_limit(arrays, known[..., column], int(column), confidence) for column in columns])
 
-    def needed(
-        self, arrays: Arrays, entry: Entry, measured: float, delta: float, inflation: float, level: float
-    ) -> tuple[int | None, int]:
-        now = self.tests_at(arrays, entry)
-        return _passing(0.5 * (1.0 - delta) / inflation, inflation, level, 0.0, now), now
+    def needed(self, arrays: Arrays, entry: Entry, level: float) -> tuple[int | None, int]:
+        now, inflation = self.tests_at(arrays, entry), math.exp(arrays["epsilon"][1][entry[2]])
+        return _passing(0.5 * (1.0 - float(arrays["delta"][1][entry])) / inflation, inflation, level, 0.0, now), now
 
     def tested(self, arrays: Arrays, estimate: Estimate) -> int:
         return estimate.test

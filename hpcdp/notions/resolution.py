@@ -1,12 +1,11 @@
 """What δ̂ can tell at all: which cells are resolved, and an upper limit for the learned set where not.
 
 `ascend` is **finite-sample** where its tests are; `largest_upper` is for the sets that were learned.
-Nothing bounds δ itself from above. `extrapolate` is **heuristic**.
+Nothing bounds δ itself from above.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -74,20 +73,3 @@ def _distinct(rows: Ints) -> Ints:
     """Every row once."""
     rows = rows[np.lexsort(rows.T)]
     return rows[np.append(True, (rows[1:] != rows[:-1]).any(axis=1))]
-
-
-def extrapolate(epsilons: Floats, deltas: Floats, at: float) -> float:
-    """δ at a larger ε, if ln δ goes on as it does at the last points. **Heuristic.**
-
-    Through the last three points where ln δ bends down there, else a straight line through the last two; NaN with fewer.
-    epsilons: ascending, shape (n,). deltas: above 0.
-    """
-    if epsilons.size < 2:
-        return math.nan
-    e, y = epsilons[-3:], np.log(deltas[-3:])
-    slopes = np.diff(y) / np.diff(e)
-    found = y[-1] + slopes[-1] * (at - e[-1])
-    if e.size == 3:
-        bend = (slopes[1] - slopes[0]) / (e[2] - e[0])
-        found += min(0.0, bend) * (at - e[-1]) * (at - e[-2])
-    return float(np.exp(min(found, y[-1])))

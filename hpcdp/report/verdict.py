@@ -48,7 +48,7 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
         ]
     if ranking is not None:
         blocks.append(_ranking(ranking, result.method.tests_words))
-    words = wrapped(dict.fromkeys([*notes(verdicts, ranking), *shared_words(result)]))
+    words = wrapped(dict.fromkeys([*notes(verdicts, ranking), *shared_words(result, sizes=False)]))
     return text_of(*blocks, exposed_lines(result), [*words, *_incomplete(verdicts)])
 
 

@@ -79,8 +79,11 @@ def trust_words(study: Study, tried: str = "the first chunk of each database") -
     return found
 
 
-def shared_words(result: Result) -> list[str]:
-    """What all numbers of a result rest on besides independent draws, and what speaks against them."""
+def shared_words(result: Result, sizes: bool = True) -> list[str]:
+    """What all numbers of a result rest on besides independent draws, and what speaks against them.
+
+    sizes: whether to say which numbers of samples make δ̂ significant; a verdict has numbers of its own.
+    """
     grown = (
         f"This is a new estimate; the study of this store was before: {'; '.join(result.grown)}. The bounds of each "
         "estimate hold by themselves, if what was added was not chosen after a look at the results."
@@ -89,7 +92,7 @@ def shared_words(result: Result) -> list[str]:
         *result.method.describe_basis(result),
         *trust_words(result.study),
         *changed_words(result),
-        *(f"warning: {words}" for words in result.resolution.warnings),
+        *(f"warning: {words}" for words in result.resolution.warnings[: None if sizes else 1]),
         *([grown] if result.grown else []),
     ]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hpcdp.engine.method import Method
 from hpcdp.losses import kind_of, validate_parameters
-from hpcdp.notions.resolution import Entries, ascend, extrapolate
+from hpcdp.notions.resolution import Entries, ascend
 from hpcdp.store.results import Arrays
 from hpcdp.study.estimate import Estimate
 
@@ -79,42 +79,38 @@ def _warn(
         return ()
     shown = ", ".join(f"{epsilons[i]:g}" for i in unresolved[:_SHOWN])
     more = f" and {unresolved.size - _SHOWN:,} more" if unresolved.size > _SHOWN else ""
-    needed = [_needed(arrays, method, int(i), rows, level) for i in dict.fromkeys((unresolved[0], unresolved[-1]))]
-    return (
-        f"δ̂ is not significantly above 0 at ε = {shown}{more}.",
-        f"A significant δ̂ would take (heuristic, at the rates that were seen): {'; '.join(needed)}. "
-        f"{_training(estimate, method.trained(estimate))}",
-    )
+    ends = dict.fromkeys((int(unresolved[0]), int(unresolved[-1])))
+    positive = [i for i in ends if arrays["spectrum_delta"][1][i] > 0.0]
+    zero = [f"{epsilons[i]:g}" for i in ends if i not in positive]
+    words = []
+    if positive:
+        needed = "; ".join(_needed(arrays, method, i, level) for i in positive)
+        words += [
+            f"A significant δ̂ would take (heuristic, at the rates that were seen): {needed}.",
+            _training(estimate, method),
+        ]
+    if zero:
+        words.append(f"At ε = {' and '.join(zero)} δ̂ is 0: more samples may not change that, since δ may be 0 too.")
+    return f"δ̂ is not significantly above 0 at ε = {shown}{more}.", " ".join(words)
 
 
-def _needed(arrays: Arrays, method: Method, column: int, rows: Bools, level: float) -> str:
-    """Test samples a database that would resolve one ε, and where the number comes from."""
-    epsilons, largest = arrays["epsilon"][1], arrays["spectrum_delta"][1]
-    epsilon = float(epsilons[column])
-    at = f"at ε = {epsilon:g}"
-    delta, source = float(largest[column]), "from its counts"
-    if delta < arrays["spectrum_lower"][1][column]:
+def _needed(arrays: Arrays, method: Method, column: int, level: float) -> str:
+    """Test samples a database that would make δ̂ significant at one ε."""
+    at = f"at ε = {arrays['epsilon'][1][column]:g}"
+    if arrays["spectrum_delta"][1][column] < arrays["spectrum_lower"][1][column]:
         return f"{at} a better L̂, for another set certifies more than δ̂"
-    place = column
-    if delta == 0.0:
-        before = np.flatnonzero(rows & (epsilons < epsilon))
-        before = before[np.argsort(epsilons[before])]
-        delta, source = extrapolate(epsilons[before], largest[before], epsilon), "if ln δ̂ goes on as before"
-        if np.isnan(delta):
-            return f"{at} an unknown number, since δ̂ is significant at too few smaller ε"
-        place = int(before[-1])
     what = method.tests_words
-    cell = (int(arrays["spectrum_pair"][1][place]), int(arrays["spectrum_direction"][1][place]), place)
-    samples, now = method.needed(arrays, cell, float(largest[place]), delta, float(np.exp(epsilon)), level)
+    cell = (int(arrays["spectrum_pair"][1][column]), int(arrays["spectrum_direction"][1][column]), column)
+    samples, now = method.needed(arrays, cell, level)
     if samples is None:
-        return f"{at} more {what} than can be drawn ({source})"
+        return f"{at} more {what} than can be drawn"
     if samples <= 1.03 * now:  # sizes are asymptotic, and 2 % on the large side
-        return f"{at} the present {what} ({source}), if training has found the best sets and δ falls no faster"
-    return f"{at} about {samples:.1e} {what} per database ({source}; now {now:.1e})"
+        return f"{at} the present {what}, if training has found the best sets"
+    return f"{at} about {samples:.1e} {what} per database (now {now:.1e})"
 
 
-def _training(estimate: Estimate, train: int) -> str:
-    words = "Training may need more too"
+def _training(estimate: Estimate, method: Method) -> str:
+    words, train = "Training may need more too", method.trained(estimate)
     k = kind_of(estimate.default_loss).votes(validate_parameters(estimate.default_loss, estimate.parameters), train)
     if estimate.refine or estimate.has_budget or estimate.tape or k is None:
         return f"{words}."

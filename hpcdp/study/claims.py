@@ -50,6 +50,8 @@ FORMS = {
 }
 """What is accepted, by the name that a claim begins with, as messages say it."""
 
+_OTHER_NAMES = {"rdp": "renyi", "gdp": "gaussian", "pure": "dp", "adp": "dp", "cdp": "zcdp"}
+
 _PLUGINS = "hpcdp.claims"  # entry points: functions of numbers by name, which return a `hpcdp.analytic.Curve`
 
 PRODUCT = (
@@ -203,7 +205,11 @@ def parse_claim(text: str, folder: Path = Path()) -> Claim:
     name = text.partition("(")[0].strip()
     if name not in (*FORMS, *plugins(_PLUGINS)) or not text.rstrip().endswith(")"):
         known = [*FORMS.values(), *(f"{other}(...)" for other in plugins(_PLUGINS))]
-        meant = "; a claim ends with its closing parenthesis" if name in FORMS else did_you_mean(name, FORMS)
+        meant = (
+            "; a claim ends with its closing parenthesis"
+            if name in FORMS
+            else did_you_mean(_OTHER_NAMES.get(name.lower(), name), FORMS)
+        )
         raise StudyError(f"claim: {_quoted(text)} was given; accepted: {', '.join(known)}; {PRODUCT}{meant}")
     try:
         if name == "file":

@@ -266,7 +266,7 @@ ROWS_OF_FRAMES = "values: a DataFrame of rows where databases are DataFrames, an
         ([FRAME.assign(name=[threading.Lock(), 1, 2])], {}, "column 'name': text, numbers, booleans, times and missing values"),
         ([FRAME], {"call": "laplace", "parameters": {"epsilon": 1.0}}, "a database of numbers, which laplace takes"),
         ([FRAME], {"call": {"command": ["cat"]}}, "a database of numbers, which "),
-        ([FRAME["age"]], {}, "pairs.relative.databases.0: a valid list"),
+        ([FRAME["age"]], {}, "pairs.relative.databases.0: a list"),
         ([FRAME], {"values": [[1, 2]]}, ROWS_OF_FRAMES),
         ([[1.0, 2.0]], {"values": FRAME}, ROWS_OF_FRAMES),
         ([FRAME], {"values": FRAME.iloc[:0]}, "codes"),

@@ -25,11 +25,11 @@ from hpcdp.keys import stream
         ({}, "mechanism.call.command: required and missing; accepted keys here: command, timeout, start_timeout"),
         ({"command": []}, "mechanism.call.command: List should have at least 1 item"),
         ({"command": ["sh", ""]}, "mechanism.call.command.1: String should have at least 1 character"),
-        ({"command": "sh"}, "mechanism.call.command: a valid list; given: 'sh'"),
+        ({"command": "sh"}, "mechanism.call.command: a list; given: 'sh'"),
         ({"command": ["sh"], "time": 1}, "mechanism.call.time: unknown key (given: 1); accepted: command, timeout"),
         ({"command": ["sh"], "timeout": 0}, "mechanism.call.timeout: greater than 0; given: 0"),
         ({"command": ["sh"], "start_timeout": math.inf}, "mechanism.call.start_timeout: a finite number; given: inf"),
-        (3, "mechanism.call: a valid string; given: 3"),
+        (3, "mechanism.call: a text in quotes; given: 3"),
     ],
 )
 def test_refusals_name_key_value_and_choice(given: Any, words: str) -> None:

@@ -392,7 +392,7 @@ ARGUMENTS: dict[str, tuple[list[Called], list[Any], str]] = {
         [0.5, np.array(0.5)],
         "VALUE was given; accepted: several numbers",
     ),
-    "parameters": ([lambda _, v: spectrum(parameters=v)], [5, "x"], "a valid dictionary; given: VALUE"),
+    "parameters": ([lambda _, v: spectrum(parameters=v)], [5, "x"], "a table; given: VALUE"),
     "claim": (JUDGES, [5, None, b"x", 1.0], "claim: VALUE was given; accepted: a text such as"),
     "result": ([lambda _, v: hpcdp.verify(v, MU)], ["s.zarr"], "result: VALUE was given; accepted: a Result"),
     "orientation": (
