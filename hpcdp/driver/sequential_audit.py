@@ -20,7 +20,7 @@ from hpcdp._base.rounding import at_least
 from hpcdp.clusters import TaskExecutor, parse_place
 from hpcdp.driver.auditing import refuse_unaudited
 from hpcdp.driver.driver import opened
-from hpcdp.engine.context import open_context
+from hpcdp.engine.context import loss_of, open_context
 from hpcdp.engine.costs import Costs
 from hpcdp.engine.execute import execute, run_batches
 from hpcdp.engine.executors import Executors, Options, refuse_place
@@ -32,7 +32,7 @@ from hpcdp.engine.sampling import Draw
 from hpcdp.engine.task import Task
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_json
-from hpcdp.losses import foreign_code, make_loss, validate_parameters
+from hpcdp.losses import foreign_code, validate_parameters
 from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses.protocol import Loss, Side
 from hpcdp.mechanisms import READERS
@@ -173,7 +173,7 @@ def bet(
     problem, e = context.problem, context.problem.study.estimate
     foreign = foreign_code(e.default_loss, e.parameters)
     check = _checker(foreign) if foreign is not None else None
-    learn = _learner(make_loss(e.default_loss, e.parameters, problem.study.folder), foreign is not None)
+    learn = _learner(loss_of(problem), foreign is not None)
     stage, start = Stage.endless(rounds.chunk), rounds.chunks(number).start
 
     def read(law: str, chunks: range) -> Outputs:

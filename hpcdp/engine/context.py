@@ -19,6 +19,7 @@ from hpcdp.losses import foreign_code, make_loss
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.kind import STREAMED_BYTES
 from hpcdp.losses.protocol import Loss, Side, StreamedSide
+from hpcdp.losses.special import WithSpecial
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Generation, Layout
@@ -202,7 +203,18 @@ def _open(root: str, version: int, _record: tuple[int, ...]) -> Context:
 
 def _losses(problem: Problem) -> list[Loss]:
     e, folder = problem.study.estimate, problem.study.folder
-    return [make_loss(e.default_loss, e.parameters, folder), *(make_loss(name, {}, folder) for name in e.other_losses)]
+    return [loss_of(problem), *(make_loss(name, {}, folder) for name in e.other_losses)]
+
+
+def loss_of(problem: Problem) -> Loss:
+    """The study's loss; where outputs may hold NaN, infinities and None, one that takes them."""
+    e = problem.study.estimate
+    loss = make_loss(e.default_loss, e.parameters, problem.study.folder)
+    is_told = e.default_loss == "frequency" or problem.schema.kind in (
+        "bool",
+        "bytes",
+    )  # they are values like others there
+    return loss if is_told or not problem.sampler.special else WithSpecial(loss)
 
 
 def forget_contexts() -> None:

@@ -120,6 +120,10 @@ class Method(Derived, ABC):
         train = study.estimate.train
         yield from points_lacking(study.estimate, 2 * train, f"at most all training points, 2·train = {2 * train}")
 
+    def takes_special(self, study: Study) -> bool:
+        """Whether outputs may be NaN, infinite or None (`hpcdp.losses.special`)."""
+        return False
+
     def fewest_learned(self, estimate: Estimate) -> int:
         """The fewest samples per database that an L̂ learns from."""
         return estimate.train

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hpcdp._base.integers import exact_integers, lost_integer
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import MechanismError
+from hpcdp.mechanisms.special import as_integers, as_reals, encode, encode_none
 from hpcdp.mechanisms.spelling import items_of, refused_integer, spell_outputs
 
 Outputs = NDArray[Any]
@@ -88,8 +89,9 @@ class Schema:
 def canonicalise(raw: Any, size: int, schema: Schema | None = None, *, fresh: bool = False) -> Outputs:
     """Outputs of one call in canonical form, in the study's schema when that is known.
 
-    Accepted: an array of shape (size,) or (size, d) of booleans, integers, finite reals or strings; or a list or object
-    array of `size` numbers, strings, or sequences (tuples, lists, vectors) of mixed length and content. −0.0 becomes 0.0.
+    Accepted: an array of shape (size,) or (size, d) of booleans, integers, reals or strings; or a list or object
+    array of `size` numbers, strings, or sequences (tuples, lists, vectors) of mixed length and content, or None. −0.0 becomes
+    0.0; numbers stand for NaN, infinities and None beside numbers (see `hpcdp.mechanisms.special`).
     Numbers and vectors of numbers stay numbers. Anything else becomes bytes: strings in UTF-8, sequences and vectors of
     strings as JSON (see `hpcdp.mechanisms.spelling`). The outputs are a copy, unless nobody else holds an array that was
     given (fresh): many of float64 are then made canonical in place.
@@ -148,6 +150,8 @@ def _of_items(items: Sequence[Any], size: int, schema: Schema | None) -> Outputs
         raise
     except BaseException:  # sequences of mixed length
         return spell_outputs(items, size)
+    if array.dtype == object and array.ndim <= 2 and (numbers := encode_none(array)) is not None:
+        return _canonical_array(numbers, size)
     array = _unrounded(items, array)
     return _canonical_array(array, size) if _is_table(array, items) else spell_outputs(items, size)
 
@@ -187,14 +191,13 @@ def _canonical_array(array: NDArray[Any], size: int, fresh: bool = False) -> Out
             values = np.add(array, 0.0, dtype=np.float64)  # −0.0 becomes 0.0
             finite = _is_finite(values)
         if not finite:
-            bad = values[~np.isfinite(values)].flat[0]
-            raise MechanismError(f"the mechanism returned {bad}; accepted: finite numbers")
+            encode(values)
         return np.ascontiguousarray(values)
     if kind in "UST":
         return _strings(array)
     raise MechanismError(
         f"the mechanism returned an array of type {array.dtype}; "
-        "accepted: booleans, integers, finite reals or strings, or an object array of tuples"
+        "accepted: booleans, integers, reals or strings, or an object array of tuples"
     )
 
 
@@ -224,8 +227,13 @@ def conform(outputs: Outputs, schema: Schema) -> Outputs:
     found = schema_of(outputs)
     if found == schema:
         return outputs
-    if found.columns == schema.columns and (found.kind, schema.kind) in {("int", "float"), ("bool", "int")}:
+    kinds = (found.kind, schema.kind) if found.columns == schema.columns else None
+    if kinds == ("int", "float"):
+        return as_reals(outputs)
+    if kinds == ("bool", "int"):
         return outputs.astype(schema.dtype)
+    if kinds == ("float", "int") and (whole := as_integers(outputs)) is not None:
+        return whole
     raise MechanismError(
         f"the mechanism returned {describe(found)}; its first outputs were {describe(schema)}, and all must be alike"
     )

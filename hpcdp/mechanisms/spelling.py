@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ MOST_NESTED = 16
 """How deep a sequence may be nested."""
 
 _ACCEPTED = (
-    "booleans, integers, finite reals, strings, bytes, or tuples, lists and vectors of these and of None, as an array or "
+    "booleans, integers, reals, strings, bytes, None, or tuples, lists and vectors of these, as an array or "
     "as a list or object array with one item an output"
 )
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
@@ -50,15 +51,21 @@ def spell_outputs(outputs: Iterable[Any], size: int) -> NDArray[Any]:
     found = list(outputs)
     if len(found) != size:
         raise MechanismError(f"the mechanism returned {len(found)} outputs; accepted: {size} when asked for {size}")
+    nothing = [output is None or (isinstance(output, float) and math.isnan(output)) for output in found]
     text = [isinstance(output, str | bytes) for output in found]
-    if any(text) and not all(text):
-        other = _name(found[text.index(False)])
+    if any(text) and not all(map(operator.or_, text, nothing)):
+        other = _name(
+            next(output for output, is_text, none in zip(found, text, nothing, strict=True) if not is_text | none)
+        )
         raise MechanismError(
             f"the mechanism returned strings for some outputs and {other} for others; all must be alike "
             "(a tuple may hold either)"
         )
+    spell = _spell_text if any(text) else _spell_sequence
     out = np.empty(size, object)
-    out[:] = [_spell_text(output) for output in found] if any(text) else [_spell_sequence(output) for output in found]
+    out[:] = [
+        to_json([_plain(output, 0)]) if none else spell(output) for output, none in zip(found, nothing, strict=True)
+    ]
     return out
 
 
@@ -76,10 +83,6 @@ def _no_unicode(error: UnicodeEncodeError) -> MechanismError:
 
 
 def _spell_sequence(output: Any) -> bytes:
-    if output is None:
-        raise MechanismError(
-            f"the mechanism returned None as an output; accepted: {_ACCEPTED} (None may stand inside a tuple)"
-        )
     if isinstance(output, bool | int | float | np.number | np.bool_):
         raise MechanismError(
             f"the mechanism returned the number {_plain(output, 0)} among outputs that are strings or sequences; all must be "
@@ -122,9 +125,7 @@ def _plain(value: Any, depth: int) -> Any:
         real = float(value)
         if real.is_integer() and -(2.0**63) <= real < 2.0**63:
             return int(real)
-        if not math.isfinite(real):
-            raise MechanismError(f"the mechanism returned {real}; accepted: finite numbers")
-        return real
+        return real if math.isfinite(real) else str(real)
     if isinstance(value, np.ndarray) and value.ndim > 1:
         raise MechanismError(
             f"the mechanism returned an output of shape {value.shape}; accepted: vectors (flatten it), numbers, strings, "

@@ -166,7 +166,7 @@ def _read_csv(path: Path) -> NDArray[Any]:
             array = np.asarray(whole)
         except ValueError:
             try:
-                return np.asarray([[float(c) for c in row] for row in rows])
+                return np.asarray([[_number(c) for c in row] for row in rows])
             except ValueError:
                 return None
         if (lost := lost_integer(whole, array)) is not None:
@@ -181,6 +181,10 @@ def _read_csv(path: Path) -> NDArray[Any]:
     if array is None:
         array = np.asarray(lines)
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _number(cell: str) -> float | None:
+    return None if cell in ("", "None") else float(cell)
 
 
 def _read_parquet(path: Path) -> NDArray[Any]:

@@ -15,6 +15,7 @@ from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses.counts import above, below
 from hpcdp.losses.protocol import Counter
 from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.mechanisms.special import count_special
 from hpcdp.notions.dependence import COLUMNS, count_in_order, looked_thresholds
 from hpcdp.store.stages import Stage
 
@@ -104,22 +105,31 @@ class ClassCounts(Adder):
     """Adds up outputs of both sides by class, and in which order they came (`hpcdp.notions.dependence`).
 
     counter: of T thresholds. chunk: outputs of a whole chunk of each side. check: refuses outputs that `counter` does not judge
-    one by one; called before they are counted.
+    one by one; called before they are counted. tells_special: whether outputs with NaN, infinities or None are counted too.
     """
 
     def __init__(
-        self, counter: Counter, thresholds: int, chunk: tuple[int, int], check: Callable[[Counter, int, Outputs], None]
+        self,
+        counter: Counter,
+        thresholds: int,
+        chunk: tuple[int, int],
+        check: Callable[[Counter, int, Outputs], None],
+        tells_special: bool = False,
     ) -> None:
         self.counter, self.chunk, self.check = counter, chunk, check
+        self.special = [0, 0] if tells_special else None
         self.histogram = np.zeros((2, 2 * thresholds + 1), np.int64)
         self.order = np.zeros((2, looked_thresholds(thresholds).size, COLUMNS), np.int64)
 
     def add(self, side: int, outputs: Outputs) -> None:
         self.check(self.counter, side, outputs)
+        if self.special is not None:
+            self.special[side] += count_special(outputs)
         count_in_order(self.counter, outputs, self.chunk[side], self.histogram[side], self.order[side])
 
     def sums(self) -> dict[str, Any]:
-        return {"counts": self.histogram.tolist(), "order": self.order.tolist()}
+        own = {"counts": self.histogram.tolist(), "order": self.order.tolist()}
+        return own if self.special is None else own | {"special": self.special}
 
 
 def checker(

@@ -62,6 +62,9 @@ class CrossFitting(Method):
         words = f"with reuse at most {fewest}, so many points of both sides teach the first L̂"
         yield from points_lacking(e, fewest, words)
 
+    def takes_special(self, study: Study) -> bool:
+        return True
+
     def fewest_learned(self, estimate: Estimate) -> int:
         """Of a study that leaves reuse open the fewest of both methods."""
         fewest = least_learned(estimate.pool)

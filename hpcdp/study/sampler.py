@@ -25,6 +25,7 @@ from hpcdp.mechanisms.functions import held, other_there
 from hpcdp.mechanisms.outputs import Outputs, Schema, canonicalise, conform
 from hpcdp.mechanisms.pair_draws import PairDraws
 from hpcdp.mechanisms.scores import load_scores, models_digest
+from hpcdp.mechanisms.special import has_special, name_special
 from hpcdp.mechanisms.spelling import items_of
 from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_stored
 from hpcdp.mechanisms.tabular import Frames
@@ -48,7 +49,8 @@ class Sampler:
     source: digest of the code or of the stored files. chunk: outputs that a run draws in one call, at most.
     reproducible: whether equal streams give equal outputs. stream: what makes the random numbers, as the study says.
     frames: what makes DataFrames of databases' codes, where the mechanism takes such. tried: what trial draws are of, in words.
-    timeout: seconds that a chunk may take, after which its process is ended; None: as long as it takes.
+    timeout: seconds that a chunk may take, after which its process is ended; None: as long as it takes. special: whether outputs
+    may be NaN, infinite or None, as the study's method has it.
     """
 
     seed: int
@@ -62,6 +64,7 @@ class Sampler:
     frames: Frames | None = None
     tried: str = ""
     timeout: float | None = None
+    special: bool = False
 
     @classmethod
     def of(cls, study: Study) -> Sampler:
@@ -118,7 +121,19 @@ class Sampler:
         e, section = study.estimate, study.mechanism
         call, chunk = name_mechanism(study), min(e.chunk, max(e.train, e.test))
         reproducible, stream = section.reproducible, study.study.stream
-        return cls(study.seed, call, section.parameters, mechanism, source, chunk, reproducible, stream)
+        special = call not in BUILTINS and study.method.takes_special(study)
+        made = cls(study.seed, call, section.parameters, mechanism, source, chunk, reproducible, stream)
+        return replace(made, special=special)
+
+    def _canonical(self, raw: Any, size: int, schema: Schema | None = None, *, fresh: bool = False) -> Outputs:
+        """Canonical outputs; MechanismError where special values among them have no place."""
+        outputs = canonicalise(raw, size, schema, fresh=fresh)
+        if not self.special and self.call not in BUILTINS and has_special(outputs):
+            raise MechanismError(
+                f"the mechanism returned {name_special(outputs)}; accepted: finite numbers, and NaN, infinities and None only of "
+                "studies without tape, refine, target, time, pure, at_risk and the losses histogram and literal-knn"
+            )
+        return outputs
 
     def key(self, database: Input) -> str:
         """Key of the law of the mechanism on this input."""
@@ -134,7 +149,7 @@ class Sampler:
         if isinstance(self.mechanism, StoredSamples):
             assert isinstance(database, np.ndarray)
             raw = self.mechanism.take(database, self.seed, key, stage, start, size)
-            return canonicalise(raw, size, schema)
+            return self._canonical(raw, size, schema)
         return self.draw_from(database, key, stage, chunk, size, schema)
 
     def draw_from(self, database: Input, key: str, stage: str, chunk: int, size: int, schema: Schema) -> Outputs:
@@ -143,9 +158,9 @@ class Sampler:
             raise MechanismError("stored samples cannot be drawn anew")
         raw = self._outputs(database, size, self._generator(key, stage, chunk))
         if schema.kind == "bytes":
-            return canonicalise(raw, size, schema)
+            return self._canonical(raw, size, schema)
         fresh = sys.getrefcount(raw) == _ALONE and not weakref.getweakrefcount(raw)  # held by this variable alone
-        outputs = canonicalise(raw, size, fresh=fresh)
+        outputs = self._canonical(raw, size, fresh=fresh)
         found = raw.dtype if isinstance(raw, np.ndarray) and raw.dtype.kind == "f" else outputs.dtype
         tell_type("integers" if found.kind == "i" else found.name)
         return conform(outputs, schema)
@@ -153,10 +168,10 @@ class Sampler:
     def draw_noted(self, database: Input, size: int, schema: Schema | None, tape: Any) -> Outputs:
         """Outputs whose noise comes from a random tape (`hpcdp.importance.generator.Tape`): in one call, or in a call each."""
         if not tape.by_rows:
-            return canonicalise(self._one_by_one(database, size, tape), size, schema)
+            return self._canonical(self._one_by_one(database, size, tape), size, schema)
         rng = tape.generator()
         try:
-            return canonicalise(self._outputs(database, size, rng), size, schema)
+            return self._canonical(self._outputs(database, size, rng), size, schema)
         finally:
             rng.close()
 
@@ -181,8 +196,8 @@ class Sampler:
         if isinstance(self.mechanism, StoredSamples):
             assert isinstance(database, np.ndarray)
             outputs = self.mechanism.first(database, size)
-            return canonicalise(outputs, outputs.shape[0], schema)
-        return canonicalise(self.unchecked(database, size, number), size, schema)
+            return self._canonical(outputs, outputs.shape[0], schema)
+        return self._canonical(self.unchecked(database, size, number), size, schema)
 
     def unchecked(self, database: Input, size: int, number: int) -> Any:
         """What the mechanism returns for a trial's stream, as it comes."""
@@ -199,7 +214,7 @@ class Sampler:
         """The first trial's outputs, and whether they came one by one as lists, tuples or vectors, of any length perhaps."""
         raw = self.unchecked(database, size, 0)
         items = items_of(raw) or ()
-        return canonicalise(raw, size), len(items) > 0 and isinstance(items[0], list | tuple | np.ndarray)
+        return self._canonical(raw, size), len(items) > 0 and isinstance(items[0], list | tuple | np.ndarray)
 
     def _generator(self, key: str, stage: str | None, chunk: int) -> np.random.Generator:
         """The random stream of one chunk of one stage of a key; stage None is for trial draws."""

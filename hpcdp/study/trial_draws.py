@@ -23,6 +23,7 @@ from hpcdp.keys import digest_array
 from hpcdp.mechanisms._program import ProgramMechanism
 from hpcdp.mechanisms.outputs import Outputs, Schema, schema_of, widest
 from hpcdp.mechanisms.pair_draws import PairDraws
+from hpcdp.mechanisms.special import is_none
 from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.study._timing import Timing, time_draws
 from hpcdp.study.databases import Input
@@ -120,7 +121,7 @@ def _try_out(
     seen: list[float] = []
     tried: list[Tried] = []
     are_sequences: list[bool] = []
-    size = TRIAL_SIZE
+    has_value, size = False, TRIAL_SIZE
     if isinstance(sampler.mechanism, ProgramMechanism):
         waiting = threading.Timer(_WAITING, note, [f"waiting for the program {sampler.call} ({_WAITING:.0f} s)"])
         waiting.daemon = True
@@ -152,10 +153,13 @@ def _try_out(
                 tried.append((sampler, database))
         schemas.append(schema_of(outputs))
         tried.append((sampler, database))
+        has_value |= not is_none(outputs)
         if outputs.dtype.kind == "f" and outputs.ndim == 1:
             seen += [float(outputs.min()), float(outputs.max())]
     if not tried:
         raise StudyError("pairs: at least one pair; given: none")
+    if not has_value:
+        raise MechanismError("it returned None each time; does it return a value?")
     lengths = {found.columns for found in schemas}
     # sequences of one length each, but not of the same for all databases
     is_mixed = len(lengths) > 1 and bool(are_sequences) and all(are_sequences)

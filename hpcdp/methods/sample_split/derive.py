@@ -49,6 +49,17 @@ def order(pairs: int, tested: Iterable[tuple[list[Span], list[int]]]) -> Arrays:
     return {"dependence": (("pair",), np.full(pairs, least))} if 0.0 < least < ALARM else {}
 
 
+def special(problem: Problem, index: Index) -> Arrays:
+    """Of how many test outputs of each side an entry is NaN, infinite or None, where any is."""
+    wanted, counts = problem.thresholds.tolist(), np.zeros((len(problem.pairs), 2), np.int64)
+    for pair, model in enumerate(problem.model_keys):
+        stage = problem.stage_of("test", pair)
+        for thresholds in threshold_sets(index, model, wanted, stage)[:1]:
+            spans = [span for span in index.done(model, thresholds, stage) if "special" in span.sums]
+            counts[pair] = sum((np.asarray(span["special"]) for span in spans), np.zeros(2, np.int64))
+    return {"special": (("pair", "side"), counts)} if counts.any() else {}
+
+
 def resample(
     arrays: Arrays, records: Records, entry: Entry, replicates: int, rng: np.random.Generator
 ) -> tuple[str, Floats]:

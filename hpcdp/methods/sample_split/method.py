@@ -51,6 +51,9 @@ class SampleSplit(Method):
     asked = "a loss that learns one L̂ of all levels"
     takes = PLAIN | SPECIAL - {"precision", "domain", "impossible"}
 
+    def takes_special(self, study: Study) -> bool:
+        return study.estimate.refine == 0 and not study.estimate.has_budget
+
     def refuse_outputs(self, problem: Problem, trial: Trial) -> None:
         super().refuse_outputs(problem, trial)
         refuse_unrefinable(problem.study, trial.schema)
@@ -151,7 +154,8 @@ class SampleSplit(Method):
     def adder(self, context: Context, series: Series, counter: Counter, is_first: Callable[[str], bool]) -> Adder:
         d, d_prime = self.stages_of(context.problem, series)
         check = checker(context.foreign, series.laws, is_first)
-        return ClassCounts(counter, len(series.columns), (d.chunk, d_prime.chunk), check)
+        tells = context.problem.sampler.special
+        return ClassCounts(counter, len(series.columns), (d.chunk, d_prime.chunk), check, tells)
 
     def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
         arrays, e = derive.spectrum(problem, index, epsilons, run), problem.study.estimate
@@ -160,6 +164,7 @@ class SampleSplit(Method):
         if not whole.all():
             arrays |= {"several_losses": (("pair",), (~whole).astype(np.uint8))}
         arrays |= variational_arrays(problem, index, arrays) if e.renyi else {}
+        arrays |= derive.special(problem, index)
         return arrays | derive.order(len(problem.pairs), self.tested_spans(problem, index))
 
     def tested_spans(self, problem: Problem, index: Index) -> Iterator[tuple[list[Span], list[int]]]:
@@ -174,6 +179,15 @@ class SampleSplit(Method):
         self, arrays: Arrays, records: Records, entry: Entry, replicates: int, rng: np.random.Generator
     ) -> tuple[str, Floats]:
         return derive.resample(arrays, records, entry, replicates, rng)
+
+    def describe_basis(self, result: Any) -> list[str]:
+        if "special" not in result.arrays:
+            return []
+        pair = int(result["special"].sum(axis=1).argmax())
+        of = " and ".join(
+            f"{count:,} of {side}" for count, side in zip(result["special"][pair], ("D", "D′"), strict=True)
+        )
+        return [f"NaN, infinities and None are values of their own: of the test outputs of pair {pair} {of} hold one."]
 
     def describe_columns(self, result: Any, sure: str) -> list[str]:
         sizes = [describe_sizes(result)] if result.study.estimate.has_budget else []

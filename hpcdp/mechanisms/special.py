@@ -1,0 +1,98 @@
+"""NaN, infinities and None as outputs: numbers that stand for them, which no loss takes for numbers.
+
+A mechanism that returns one of these numbers itself has it read as what it stands for: a function of the output, so that all
+bounds hold.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LARGEST = float(np.finfo(np.float64).max)
+_LEAST = float(np.nextafter(_LARGEST, 0.0))
+"""The least of the numbers, up to the sign, that stand for no number."""
+
+_FLOATS = {"inf": _LARGEST, "nan": _LEAST, "None": -_LEAST, "-inf": -_LARGEST}
+_INTEGERS = {
+    name: -(2**63) + 4096 * place for place, name in enumerate(_FLOATS)
+}  # so far apart that float64 tells them
+_MOST_INTEGER = max(_INTEGERS.values())
+
+
+def encode(values: NDArray[np.float64]) -> None:
+    """Put numbers in the place of NaN and infinities, in the array itself."""
+    values[np.isnan(values)] = _FLOATS["nan"]
+    np.clip(values, -_LARGEST, _LARGEST, out=values)
+
+
+def encode_none(items: NDArray[Any]) -> NDArray[Any] | None:
+    """An object array of numbers and None as an array of numbers; None where it holds anything else, or no None."""
+    missing = np.array([item is None for item in items.flat], np.bool_).reshape(items.shape)
+    if not missing.any() or not all(isinstance(item, int | float | np.number | None) for item in items.flat):
+        return None
+    rest = np.array(items[~missing].tolist())
+    if rest.dtype.kind not in "biuf":  # integers beyond 64 bits
+        return None
+    whole = rest.size > 0 and rest.dtype.kind != "f"
+    found = np.full(items.shape, _INTEGERS["None"] if whole else _FLOATS["None"], np.int64 if whole else np.float64)
+    found[~missing] = rest
+    return found
+
+
+def is_special(outputs: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which numbers of canonical outputs stand for no number; same shape."""
+    if outputs.dtype.kind == "f":
+        return np.asarray(np.abs(outputs) >= _LEAST)
+    return outputs <= _MOST_INTEGER if outputs.dtype.kind == "i" else np.zeros(outputs.shape, np.bool_)
+
+
+def has_special(outputs: NDArray[Any]) -> bool:
+    """Whether any does."""
+    if not outputs.size or outputs.dtype.kind not in "if":
+        return False
+    return bool(
+        outputs.min() <= _MOST_INTEGER if outputs.dtype.kind == "i" else max(outputs.max(), -outputs.min()) >= _LEAST
+    )
+
+
+def count_special(outputs: NDArray[Any]) -> int:
+    """Of how many outputs an entry does."""
+    return int(is_special(outputs).reshape(len(outputs), -1).any(axis=1).sum()) if has_special(outputs) else 0
+
+
+def is_none(outputs: NDArray[Any]) -> bool:
+    """Whether all outputs are None."""
+    if outputs.dtype.kind not in "fi":
+        return False
+    return bool((outputs == (_FLOATS if outputs.dtype.kind == "f" else _INTEGERS)["None"]).all())
+
+
+def name_special(outputs: NDArray[Any]) -> str:
+    """What the first of them stands for."""
+    value = outputs[is_special(outputs)].flat[0]
+    names = _FLOATS if outputs.dtype.kind == "f" else _INTEGERS
+    return next((name for name, number in names.items() if number == value), str(value))
+
+
+def as_reals(integers: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The same outputs as reals."""
+    found = integers.astype(np.float64)
+    if has_special(integers):
+        for name, number in _INTEGERS.items():
+            found[integers == number] = _FLOATS[name]
+    return found
+
+
+def as_integers(reals: NDArray[np.float64]) -> NDArray[np.int64] | None:
+    """Reals of which some are special, and the others whole, as integers; None of others."""
+    special = is_special(reals)
+    rest = np.where(special, 0.0, reals)
+    if not special.any() or not (np.abs(rest) < 2.0**53).all() or (rest != np.floor(rest)).any():
+        return None
+    found = rest.astype(np.int64)
+    for name, number in _FLOATS.items():
+        found[reals == number] = _INTEGERS[name]
+    return found
