@@ -29,6 +29,8 @@ def cancel(layout: Layout, folder: JobFolder) -> list[str]:
         raise StoreError(f"SLURM does not answer: {error}") from None
     said += [f"driver job {job.id}: asked to end (it was {job.state.lower()})" for job in drivers]
     if owner is not None and not drivers:
+        if layout.lease_file(owner["generation"]).stat().st_uid != os.geteuid():
+            raise StoreError(f"{layout.root} is held by a run of another user, who alone can end it")
         if owner["host"] == host_name() and isinstance(owner["process"], int):
             os.kill(owner["process"], signal.SIGTERM)
             said.append(f"driver process {owner['process']}: asked to end")

@@ -29,21 +29,22 @@ def read_sound_index(layout: Layout, problem: Problem, progress: Progress) -> In
     Where that would be other draws than before, nothing of before is used any more.
     """
     assert layout.generation is not None
-    for kind, name in _lost(layout):
+    lost, index, lines = list(_lost(layout)), read_index(layout), damaged_lines(layout)
+    if (
+        lost or index.damaged or lines
+    ) and not problem.sampler.reproducible:  # first: a run that ends here must not go on with it
+        set_laws_aside(layout, problem, set(problem.laws), and_unknown=True)
+        discard(layout, layout.generation, layout.results)
+    for kind, name in lost:
         progress.note(f"damaged: the file of the record {kind}/{name} is missing; it is computed again")
         set_aside(layout, kind, name)
-    index, lines = read_index(layout), damaged_lines(layout)
     for kind, name, message in index.damaged:
         progress.note(f"damaged: {message}; it is computed again")
         set_aside(layout, kind, name)
     for line, message in lines.items():
         progress.note(f"damaged: {message}; what it recorded is computed again")
         note_damaged_line(layout, line, layout.generation)
-    if (index.damaged or lines) and not problem.sampler.reproducible:
-        set_laws_aside(layout, problem, set(problem.laws), and_unknown=True)
-        discard(layout, layout.generation, layout.results)
-        return read_index(layout)
-    return index
+    return read_index(layout) if lost or index.damaged or lines else index
 
 
 def _lost(layout: Layout) -> Iterator[tuple[str, str]]:

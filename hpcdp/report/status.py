@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import getpass
+import os
+import shlex
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -56,7 +58,9 @@ def status(store: str | Path) -> str:
             *_runs(layout, is_running=owner is not None),
         ]
         if not complete and owner is None:
-            place = folder.profile if folder.profile.is_file() else "local"
+            # of another user it could name commands, which jobs of the user who types this would run
+            is_own = folder.profile.is_file() and folder.profile.stat().st_uid == os.geteuid()
+            place = folder.profile if is_own else "local"
             lines.append(_line("go on with", resume_command(store, place)))
         return "\n".join(lines)
 
@@ -110,7 +114,7 @@ def _heartbeat(owner: dict[str, Any]) -> list[str]:
     ]
     if dashboard := news.get("dashboard"):
         port = dashboard.rpartition(":")[2]
-        tunnel = f"ssh -L {port}:{dashboard} {getpass.getuser()}@{owner['host']}"
+        tunnel = shlex.join(["ssh", "-L", f"{port}:{dashboard}", f"{getpass.getuser()}@{owner['host']}"])
         lines.append(_line("dashboard", f"{tunnel}, then http://127.0.0.1:{port}"))
     return lines + slow
 

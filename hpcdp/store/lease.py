@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import re
 import socket
@@ -205,16 +206,16 @@ def _gone(owner: dict[str, Any]) -> bool:
 
 
 def _age(layout: Layout, path: Path) -> float:
-    """Seconds since a file changed, by the file system's clock: hosts' clocks may differ."""
+    """Seconds since a file changed, by the file system's clock: hosts' clocks may differ; infinite of the future."""
     probe = layout.lease / f".probe.{uuid4().hex}"
     try:
         refuse_link(layout.lease)
         probe.touch(exist_ok=False)
-        now = probe.stat().st_mtime
+        passed = probe.stat().st_mtime - path.stat().st_mtime
         probe.unlink(missing_ok=True)
     except (OSError, StoreError):  # a store that may only be read
-        now = time.time()
-    return max(0.0, now - path.stat().st_mtime)
+        return max(0.0, time.time() - path.stat().st_mtime)
+    return math.inf if passed < -STALE else max(0.0, passed)  # a live run writes it anew every few seconds
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -26,6 +26,10 @@ def create_store(root: Path) -> Layout:
     that has lost the metadata of its root is made whole under a lease, by `mend_root`.
     """
     layout = Layout(root)
+    if root.is_symlink() and not root.exists():
+        raise StudyError(
+            f"{root} is a link that leads nowhere; give another {option('store')}, or make the folder {root.readlink()}"
+        )
     refuse_links(root)
     if has_lost_its_root(layout):
         return layout

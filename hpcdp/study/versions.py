@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from hpcdp._base.asked import option
-from hpcdp.errors import DamagedError, StudyError
+from hpcdp.errors import DamagedError, StoreError, StudyError
 from hpcdp.keys import digest_array
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.store.databases import store_databases
 from hpcdp.store.fence import discard, replacing
 from hpcdp.store.layout import Generation, Layout, group_metadata
-from hpcdp.store.records import put_json
+from hpcdp.store.records import commit, put_json, read_record, record_names
 from hpcdp.store.root import MARK, has_lost_its_root, is_store, latest_version, open_layout
 from hpcdp.study.changes import describe_change, may_be_either, refuse_changes, same
 from hpcdp.study.decisions import with_decisions
@@ -26,24 +26,48 @@ from hpcdp.study.problem import Problem
 from hpcdp.study.sampler import Sampler
 from hpcdp.study.stored import code_of, databases_of, read_study_record, sound_study, study_of
 
+_STUDY = "study"  # kind of records: a copy of each version
+
 
 def mend(layout: Layout, generation: Generation) -> Iterator[str]:
-    """Write the root's metadata anew where they are damaged or missing, and set aside the study's latest records where they are
-    damaged, so that the study is stored anew as if they were missing; tells of each.
+    """Write anew what is damaged or missing of the root's metadata and of the study's versions, which the journals hold too.
+
+    Tells of each. StoreError where the latest version is sound in neither place and the store holds anything: nothing could tell
+    whether that is of the study that is about to run.
     """
     if has_lost_its_root(layout):
         discard(layout, generation, layout.results)  # attributes of the root come with the results
         with replacing(layout, generation, layout.root / "zarr.json") as new:
             new.write_text(group_metadata(MARK))
         yield f"damaged: {layout.root / 'zarr.json'}; it is written anew"
-    while version := latest_version(layout):
+    last = max(latest_version(layout), *map(int, record_names(layout, _STUDY)), 0, 0)
+    for version in range(1, last + 1):
         try:
             sound_study(layout, version)
+            continue
         except DamagedError as error:
-            yield f"damaged: {error}; it is written anew"
+            words = str(error)
+        if (body := _copy_of(layout, version)) is not None:
+            yield f"damaged: {words}; it is written anew"
+            put_json(layout, layout.study(version), body, generation)
+        elif version == last and any(
+            record_names(layout, kind) for kind in ("samples", "packs", "fits", "counts", "pilots")
+        ):
+            raise StoreError(
+                f"{words}, and so is its copy; nothing tells any more which study the store's counts are of; give another "
+                f"{option('store')}, or a copy of that file"
+            )
+        elif version == last:
+            yield f"damaged: {words}; it is written anew"
             discard(layout, generation, layout.study(version))
-        else:
-            break
+
+
+def _copy_of(layout: Layout, version: int) -> Any:
+    """A version as the journals hold it; None where they do not."""
+    try:
+        return read_record(layout, _STUDY, str(version))["body"]
+    except (DamagedError, KeyError):
+        return None
 
 
 def load_problem(layout: Layout, version: int, allow_changed_code: bool = False) -> Problem:
@@ -107,6 +131,7 @@ def save_problem(layout: Layout, problem: Problem, generation: Generation, allow
     store_databases(layout, dict(zip(body["databases"], problem.databases, strict=True)), generation)
     if same(old, body):  # another folder is another version: workers import from the folder that a version names
         return version
+    commit(layout, _STUDY, str(version + 1), {"body": body}, generation)
     put_json(layout, layout.study(version + 1), body, generation)
     return version + 1
 

@@ -237,6 +237,26 @@ def test_what_the_study_needs(copy: Path, whole: Path, scheduler: str) -> None:
     assert show(copy) == printed
 
 
+@pytest.mark.parametrize("other", [{"seed": 77}, {"mechanism": "scale"}], ids=["seed", "code"])
+def test_a_damaged_study_does_not_let_another_one_have_its_counts(
+    other: dict[str, Any], copy: Path, whole: Path, tmp_path: Path, scheduler: str
+) -> None:
+    """The journals hold the study too; where that copy is damaged as well, nothing is gone on with."""
+    kept = {"databases": [[0.0, 0.5, 1.0]], "chunk": 100}
+    if "mechanism" in other:
+        other = {"mechanism": (whole / "own.py").read_text() + "\nSCALE = 2\n"}
+    theirs = write_study(tmp_path / "theirs", **kept, **other)
+    record = copy / "study" / "study-000001.json"
+    record.write_bytes(record.read_bytes()[:-3])
+    error = call("run", theirs, "--store", copy, "--cluster", scheduler, code=2).stderr
+    assert "study.seed" in error if "seed" in other else "changed" in error
+    assert show(copy) == show(whole / "s.zarr"), "written anew, and the study that it was"
+    record.write_bytes(record.read_bytes()[:-3])
+    change(copy, lambda kind, _, line: line[:-20] + b"\n" if kind == "study" else line)
+    error = call("run", whole / "study.toml", "--store", copy, "--cluster", scheduler, code=1).stderr
+    assert "and so is its copy; nothing tells any more which study the store's counts are of" in error
+
+
 def test_the_arrays_as_netcdf(copy: Path, tmp_path: Path) -> None:
     """Attributes and types are such as netCDF 3 has, too, which scipy writes."""
     for data in (xarray.open_zarr(copy), load_result(copy).data):
