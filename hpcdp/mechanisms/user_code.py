@@ -28,6 +28,14 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
 
     where: the key that names it.
     """
+    found: Callable[..., Any] = import_object(path, folder, where)
+    if not callable(found):
+        raise StudyError(f"{where}: a callable; given: {path!r}, a {type(found).__name__}")
+    return found
+
+
+def import_object(path: str, folder: Path, where: str) -> Any:
+    """Any object there."""
     module_name, colon, name = path.removesuffix("()").partition(":")
     if not colon or not module_name or not name:
         raise StudyError(f'{where}: "package.module:callable"; given: {path!r}')
@@ -59,8 +67,6 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
     if path.endswith("()"):
         with Blamed(f"{where}: {path}", failure=StudyError), at_risk(f"{where} {path}"):
             found = found()
-    if not callable(found):
-        raise StudyError(f"{where}: a callable; given: {path!r}, a {type(found).__name__}")
     return found
 
 

@@ -38,6 +38,7 @@ from hpcdp.store.again import resume_command
 from hpcdp.store.records import foreign
 from hpcdp.store.results import read_results
 from hpcdp.store.root import latest_version, open_layout
+from hpcdp.study.accountants import read_pld
 
 FORMS = {
     "laplace": "laplace(epsilon=...)",
@@ -47,6 +48,7 @@ FORMS = {
     "zcdp": "zcdp(rho=...)",
     "file": "file(path)",
     "store": "store(path)",
+    "pld": "pld(package.module:object)",
 }
 """What is accepted, by the name that a claim begins with, as messages say it."""
 
@@ -216,6 +218,8 @@ def parse_claim(text: str, folder: Path = Path()) -> Claim:
             return Claim(text, _read_file(folder / _path(text)))
         if name == "store":
             return Claim(text, _read_store(folder / _path(text)), is_estimate=True)
+        if name == "pld":
+            return Claim(text, read_pld(_path(text), folder.resolve()))
         numbers = _numbers(text)
         return Claim(text, _curve(name, numbers), limit=_limit(name, numbers))
     except _Unreadable as error:
@@ -229,7 +233,7 @@ def parse_claim(text: str, folder: Path = Path()) -> Claim:
 def _refuse_many(text: str, parts: list[str]) -> None:
     """StudyError for a product that would take long: equal laplaces are one sum, gaussians one gaussian."""
     merged = {part for part in parts if part.lstrip().startswith("laplace")}
-    read = [part for part in parts if part.lstrip().startswith(("file", "store"))]
+    read = [part for part in parts if part.lstrip().startswith(("file", "store", "pld"))]
     rest = [part for part in parts if part.lstrip().startswith(("dp", "renyi", "zcdp"))]
     different = len(merged) + len(read) + len(rest)
     if len(parts) > _MOST_FACTORS or different > _MOST_DIFFERENT or len(read) > _MOST_READ:
@@ -261,7 +265,7 @@ def meaning(text: str) -> str:
 
 def _meaning(text: str) -> str:
     name = text.partition("(")[0].strip()
-    if name in ("file", "store"):
+    if name in ("file", "store", "pld"):
         return f"{name}({_path(text)})"
     numbers = _numbers(text)
     curve = _curve(name, numbers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from collections.abc import Iterator, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -128,6 +129,8 @@ def _named(study: Study) -> Iterator[str]:
         yield f"mechanism.parameters.score = {_where(str(section.parameters.get('score')), study.folder)}"
     elif ":" in call:
         yield f"mechanism.call = {_where(call, study.folder)}"
+    for path in re.findall(r"\bpld\(\s*['\"]?([^'\")]*)", study.study.claim or ""):
+        yield f"study.claim = {_where(path, study.folder)}"
     own = named_code(e.default_loss, e.parameters)
     more = [("estimate.loss", own)] if own is not None and own != e.default_loss else []
     for key, path in (*study.named_paths(), *more):

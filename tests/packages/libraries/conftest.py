@@ -15,6 +15,7 @@ import pytest
 OPENDP = ["opendp==0.16.0"]
 OPENDP_SATURATING, OPENDP_SPLIT = ["opendp==0.4.0"], ["opendp==0.5.0"]  # sums before and after they were mended
 NBCLIENT = ["nbclient==0.10.2", "ipykernel==6.29.5"]
+DP_ACCOUNTING = ["dp-accounting==0.6.0"]
 DIFFPRIVLIB = ["diffprivlib==0.6.6", "scikit-learn<1.6"]
 
 
@@ -79,6 +80,13 @@ def opendp_sums_fixture() -> tuple[Path, Path]:
         for packages in (OPENDP_SATURATING, OPENDP_SPLIT)
     )
     return wrong, mended
+
+
+@pytest.fixture(scope="session", name="dp_accounting")
+def dp_accounting_fixture() -> Path:
+    """The folder from which dp_accounting is imported, by hpcdp's own Python."""
+    (found,) = environment_with(DP_ACCOUNTING).glob("lib/python*/site-packages")
+    return found
 
 
 @pytest.fixture(scope="session", name="diffprivlib")

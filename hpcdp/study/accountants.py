@@ -1,0 +1,78 @@
+"""Claims of accountants: the curve of a privacy loss distribution, or of an event, of the package dp_accounting."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcdp._base.doing import is_child
+from hpcdp._base.node import NodeExecutor
+from hpcdp.mechanisms.user_code import import_object
+from hpcdp.notions.curve import TradeOffCurve
+
+Floats = NDArray[np.float64]
+
+_ACCEPTED = '"package.module:object", a PrivacyLossDistribution, a DpEvent or a PrivacyAccountant of dp_accounting'
+_NEAR, _FAR, _LEVELS, _FEWER = 8.0, 700.0, 1 << 14, 1 << 10
+"""Levels: most of them up to the first, the others up to the second. Of accountants, which take milliseconds for each: fewer."""
+
+
+@lru_cache(maxsize=16)
+def read_pld(path: str, folder: Path) -> TradeOffCurve:
+    """The least trade-off curve that the accountant's δ allows at many ε, in both directions; between them it allows more.
+
+    The object is imported in a child process. folder: of the study, whose modules it may be of; it must be the user's own.
+
+    Raises:
+        StudyError: there is no such object; ValueError: it is none of an accountant.
+    """
+    if ":" not in path:
+        raise ValueError(f"{path} was given; accepted: {_ACCEPTED}")
+    if any(place.is_file() and place.stat().st_uid not in (os.geteuid(), 0) for place in _places(path, folder)):
+        raise ValueError(f"{path} is code of another user; accepted: {_ACCEPTED} of your own")
+    if is_child():
+        levels, deltas = _deltas(path, folder)
+    else:
+        with NodeExecutor(1) as node:
+            levels, deltas = node.submit(_deltas, path, folder).result()
+    return TradeOffCurve.from_delta(levels, deltas)
+
+
+def _places(path: str, folder: Path) -> list[Path]:
+    """Files of the study's folder, whatever of them is imported by the object's module."""
+    name = path.partition(":")[0].partition(".")[0]
+    there = [folder / f"{name}.py", folder / name / "__init__.py"]
+    return list(folder.glob("*.py")) if any(place.is_file() for place in there) else []
+
+
+def _deltas(path: str, folder: Path) -> tuple[Floats, Floats]:
+    """Levels, and the δ that an accountant gives there, never rising."""
+    found = import_object(path, folder, "study.claim")
+    asked = getattr(found, "get_delta_for_epsilon", None)
+    levels = np.append(np.linspace(0.0, _NEAR, _LEVELS), np.geomspace(_NEAR, _FAR, _FEWER)[1:])
+    if asked is None and not hasattr(found, "get_delta"):
+        try:
+            from dp_accounting import DpEvent
+            from dp_accounting.pld import PLDAccountant
+        except ImportError:
+            raise ValueError(
+                f"{path} is a {_kind(found)}; dp_accounting is not installed: pip install hpcdp[accounting]"
+            ) from None
+        if not isinstance(found, DpEvent):
+            raise ValueError(f"{path} is a {_kind(found)}; accepted: {_ACCEPTED}")
+        found = PLDAccountant().compose(found)
+    if asked is None:
+        levels = np.append(np.linspace(0.0, _NEAR, _FEWER), np.geomspace(_NEAR, _FAR, 64)[1:])
+        deltas = [found.get_delta(float(level)) for level in levels]
+    else:
+        deltas = asked(levels)
+    return levels, np.minimum.accumulate(np.clip(np.asarray(deltas, np.float64), 0.0, 1.0))
+
+
+def _kind(found: Any) -> str:
+    return f"{type(found).__module__}.{type(found).__qualname__}"
