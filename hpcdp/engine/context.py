@@ -15,11 +15,12 @@ import numpy as np
 from hpcdp._base.doing import drawing
 from hpcdp._base.raised import readable
 from hpcdp.errors import MechanismError
-from hpcdp.losses import foreign_code, make_loss
+from hpcdp.losses import VIEWS, foreign_code, make_loss
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.kind import STREAMED_BYTES
 from hpcdp.losses.protocol import Loss, Side, StreamedSide
 from hpcdp.losses.special import WithSpecial
+from hpcdp.losses.views import Viewed
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Generation, Layout
@@ -68,7 +69,12 @@ class Context:
     def foreign(self) -> str | None:
         """The class or loss that judges outputs and is not hpcdp's own, if any."""
         e = self.problem.study.estimate
-        return foreign_code(e.default_loss, e.parameters)
+        return foreign_code(e.default_loss, e.parameters) or next((view for view in e.view if view not in VIEWS), None)
+
+    def loss_of(self, number: int) -> Loss:
+        """The loss of one pair: of the view that it is of, where the study names views."""
+        view = self.problem.pairs[number].origin.get("view")
+        return self.loss if view is None else Viewed.of(view, self.problem.study.folder, self.loss)
 
     def under(self, generation: Generation) -> Context:
         """The same context, for a task that may change the store."""
@@ -160,7 +166,7 @@ class Context:
         """Training outputs as a loss takes them."""
         if isinstance(found, StreamedSide):
             return found
-        if self._is_scalar:
+        if self._is_scalar and not self.problem.study.estimate.view:
             # the order of training samples carries nothing
             return Side(ascending(found, is_own=True), len(found), is_sorted=True)
         return Side(found, len(found))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOSSES",
+    "VIEWS",
     "LossKind",
     "foreign_code",
     "kind_of",
@@ -49,6 +50,9 @@ LOSSES: Mapping[str, LossKind] = {
     "literal-knn": LiteralKnnKind(),
     "smooth": SmoothKind(),
 }
+
+VIEWS = ("value", "bits")
+"""Names of hpcdp's own views (`hpcdp.losses.views`)."""
 
 _OURS = frozenset(LOSSES)
 

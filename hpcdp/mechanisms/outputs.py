@@ -86,7 +86,9 @@ class Schema:
         return cls(data["kind"], data["columns"])
 
 
-def canonicalise(raw: Any, size: int, schema: Schema | None = None, *, fresh: bool = False) -> Outputs:
+def canonicalise(
+    raw: Any, size: int, schema: Schema | None = None, *, fresh: bool = False, as_printed: bool = False
+) -> Outputs:
     """Outputs of one call in canonical form, in the study's schema when that is known.
 
     Accepted: an array of shape (size,) or (size, d) of booleans, integers, reals or strings; or a list or object
@@ -96,23 +98,28 @@ def canonicalise(raw: Any, size: int, schema: Schema | None = None, *, fresh: bo
     strings as JSON (see `hpcdp.mechanisms.spelling`). The outputs are a copy, unless nobody else holds an array that was
     given (fresh): many of float64 are then made canonical in place.
 
+    as_printed: reals keep all their bits, −0.0 and NaN too, for views (`hpcdp.losses.views`).
+
     Raises:
         MechanismError: they cannot be outputs, or do not fit the schema.
     """
     items = items_of(raw)
     if items is not None:
-        outputs = _of_items(items, size, schema)
+        outputs = _of_items(items, size, schema, as_printed)
     else:
         array = _to_array(raw, size)
         column = items_of(array)  # what other libraries call a column of strings
-        outputs = _of_array(array, size, schema, fresh) if column is None else _of_items(column, size, schema)
+        if column is None:
+            outputs = _of_array(array, size, schema, fresh, as_printed)
+        else:
+            outputs = _of_items(column, size, schema, as_printed)
     return outputs if schema is None else conform(outputs, schema)
 
 
-def _of_array(array: NDArray[Any], size: int, schema: Schema | None, fresh: bool) -> Outputs:
+def _of_array(array: NDArray[Any], size: int, schema: Schema | None, fresh: bool, as_printed: bool) -> Outputs:
     if array.ndim == 2 and array.dtype.kind in "biuf" and schema is not None and schema.kind == "bytes":
         return spell_outputs(array, size)  # sequences that happen to be of one length
-    return _canonical_array(array, size, fresh)
+    return _canonical_array(array, size, fresh, as_printed)
 
 
 def _to_array(raw: Any, size: int) -> NDArray[Any]:
@@ -141,7 +148,7 @@ def _unrounded(items: Any, array: NDArray[Any]) -> NDArray[Any]:
     return exact_integers(items, array)
 
 
-def _of_items(items: Sequence[Any], size: int, schema: Schema | None) -> Outputs:
+def _of_items(items: Sequence[Any], size: int, schema: Schema | None, as_printed: bool) -> Outputs:
     if schema is not None and schema.kind == "bytes":
         return spell_outputs(items, size)
     try:
@@ -151,9 +158,11 @@ def _of_items(items: Sequence[Any], size: int, schema: Schema | None) -> Outputs
     except BaseException:  # sequences of mixed length
         return spell_outputs(items, size)
     if array.dtype == object and array.ndim <= 2 and (numbers := encode_none(array)) is not None:
-        return _canonical_array(numbers, size)
+        return _canonical_array(numbers, size, as_printed=as_printed)
     array = _unrounded(items, array)
-    return _canonical_array(array, size) if _is_table(array, items) else spell_outputs(items, size)
+    if not _is_table(array, items):
+        return spell_outputs(items, size)
+    return _canonical_array(array, size, as_printed=as_printed)
 
 
 def _is_table(array: NDArray[Any], items: Sequence[Any]) -> bool:
@@ -166,7 +175,7 @@ def _is_table(array: NDArray[Any], items: Sequence[Any]) -> bool:
     return all(isinstance(leaf, str if array.dtype.kind == "U" else bytes) for leaf in leaves)
 
 
-def _canonical_array(array: NDArray[Any], size: int, fresh: bool = False) -> Outputs:
+def _canonical_array(array: NDArray[Any], size: int, fresh: bool = False, as_printed: bool = False) -> Outputs:
     if array.ndim not in (1, 2) or array.shape[0] != size or (array.ndim == 2 and array.shape[1] == 0):
         raise MechanismError(
             f"the mechanism returned shape {array.shape}; accepted: ({size},) or ({size}, d) when asked for {size} outputs"
@@ -183,6 +192,8 @@ def _canonical_array(array: NDArray[Any], size: int, fresh: bool = False) -> Out
     if kind == "f":
         if array.dtype.itemsize > 8:
             raise MechanismError(f"the mechanism returned {array.dtype}; accepted: float64 or narrower")
+        if as_printed:
+            return np.array(array, np.float64, order="C")
         if fresh and array.size >= MANY and array.dtype == np.float64 and array.flags.carray and array.flags.owndata:
             from hpcdp.mechanisms._kernels import settle
 

@@ -14,7 +14,7 @@ from hpcdp.study.file import Study
 if TYPE_CHECKING:
     pass
 
-_ORIGIN = ("database", "rows", "distribution", "index")  # of a pair, in CSV: numbers, never contents
+_ORIGIN = ("database", "rows", "distribution", "index", "view")  # of a pair, in CSV: numbers, never contents
 FOR_MORE = "The risk may grow when outputs are processed further."
 NO_PRIVACY = "This proves no privacy"
 BY_ITSELF = "Each is a family of its own: each holds at the confidence level, not all at once."

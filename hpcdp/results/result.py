@@ -99,8 +99,10 @@ class Result(Shown):
 
     def describe_pair(self, pair: int) -> str:
         """Which pair, and where it comes from; never what is in a row."""
-        origin = {k: v for k, v in self.pairs[pair].items() if k != "pair"}
-        return plain(f"pair {pair} ({describe_pair(pair, origin)})") if "rows" in origin else f"pair {pair}"
+        origin = {k: v for k, v in self.pairs[pair].items() if k not in ("pair", "view")}
+        named = [describe_pair(pair, origin)] if "rows" in origin else []
+        named += [f"view {self.pairs[pair]['view']}"] if "view" in self.pairs[pair] else []
+        return plain(f"pair {pair} ({', '.join(named)})") if named else f"pair {pair}"
 
     @property
     def declared(self) -> dict[str, str]:

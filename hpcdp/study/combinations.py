@@ -30,6 +30,7 @@ SPECIAL = frozenset(
         "precision",
         "domain",
         "impossible",
+        "view",
     }
 )
 """Options that a method takes only where it says so."""
@@ -44,6 +45,12 @@ _CLASHES = (
     ("refine", "estimate.refine", "reader unreproducible", "fresh draws for tallies"),
     ("time", "estimate.time", "reader unreproducible", "fresh draws for tallies"),
     ("target", "estimate.target", "reader unreproducible", "fresh draws for tallies"),
+    (
+        "view",
+        "estimate.view",
+        "refine validation target time several etas renyi",
+        "training and test samples of one loss",
+    ),
     ("domain", "pairs.domain", "levels", 'loss = "histogram" without epsilons, since no pair is enumerated'),
     ("pure uncounted", "pure", "etas renyi certify", 'these with pure.test = "all" and epsilons only'),
     ("unreproducible", "estimate.keep", "not_all_kept", 'only "all", for what is not kept is drawn again'),
@@ -64,7 +71,7 @@ def _settings(study: Any) -> dict[str, str]:
     kind, call = kind_of(e.default_loss), mechanism.call
     keep = f"estimate.keep = {e.keep!r}"
     found = {}
-    for key in ("etas", "renyi", "refine", "validation", "time", "target", "certify", "tape", "reuse"):
+    for key in ("etas", "renyi", "refine", "validation", "time", "target", "certify", "tape", "reuse", "view"):
         if value := getattr(e, key):
             found[key] = f"estimate.{key}" + (f" = {value!r}" if isinstance(value, bool | int | str) else "")
     more: dict[str, tuple[Any, str]] = {

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from hpcdp._base.plugins import import_path, plugins
-from hpcdp.losses import LOSSES, kind_of, validate_parameters
+from hpcdp.losses import LOSSES, VIEWS, kind_of, validate_parameters
 from hpcdp.losses.counts import audit_etas
 from hpcdp.notions.renyi import LARGEST_ORDER
 from hpcdp.study.section import (
@@ -64,6 +64,20 @@ Certified = Annotated[tuple[float, ...] | None, *grid_of(None, given=None, minim
 Losses = Annotated[str | tuple[str, ...], BeforeValidator(_losses)]
 Reuse = Annotated[bool | Literal["auto"], BeforeValidator(_reuse)]
 
+
+def _views(given: Any) -> Any:
+    """Views by name; none where the outputs themselves are meant."""
+    names = (given,) if isinstance(given, str) else given
+    known = [*VIEWS, *plugins("hpcdp.views")]
+    is_listed = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    if not is_listed or not all(":" in name or name in known for name in names) or len(set(names)) < len(names):
+        raise ValueError(f'{", ".join(known)}, or "package.module:function", or a list of several different ones')
+    return () if tuple(names) == ("value",) else tuple(names)
+
+
+_VIEW: tuple[dict[str, Any], ...] = ({"enum": list(VIEWS)}, {"type": "string", "pattern": ":"})
+_SEVERAL = {"type": "array", "items": {"anyOf": list(_VIEW)}, "uniqueItems": True}
+Views = Annotated[tuple[str, ...], BeforeValidator(_views), one_of_types(*_VIEW, _SEVERAL)]
 Validation = Annotated[int, Field(ge=1, le=_MOST), WHOLE]
 Time = Annotated[str, BeforeValidator(_time), one_of_types(DURATION)]
 
@@ -105,6 +119,7 @@ class Estimate(Section):
     of Rényi divergences with a bound of their own, named before anything is counted: a store keeps those that it was made with.
     certify: ε, some of epsilons, whose cells share the level of the bounds; None: all. tape: whether the mechanism's noise is
     drawn from proposals, with a weight for each output. method: one that an installed package offers, by its entry point.
+    view: what a loss sees of an output, several of them share the level as pairs do (`hpcdp.losses.views`).
     """
 
     epsilons: Annotated[Levels, Key("family", "gain")] = ()
@@ -125,6 +140,7 @@ class Estimate(Section):
     certify: Annotated[Certified, Key("family", "change", absent=None)] = None
     tape: Annotated[bool, Key("learned", absent=False)] = False
     method: Annotated[str | None, BeforeValidator(_method), Key("learned", absent=None)] = None
+    view: Annotated[Views, Key("learned", absent=())] = ()
 
     @model_validator(mode="before")
     @classmethod

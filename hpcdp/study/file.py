@@ -264,6 +264,7 @@ class Study(Section):
 
 
 _NAMED = (
+    "estimate.view",
     "pairs.given.call",
     "pairs.relative.call",
     "pairs.distributional.call",

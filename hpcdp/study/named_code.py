@@ -32,6 +32,10 @@ def own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[str
     if (declared := study.mechanism.impossible) is not None:
         import_callable(declared, study.folder, "mechanism.impossible")
         found[f"mechanism.impossible: the source of {declared}"] = source_digest(declared, study.folder)
+    for view in study.estimate.view:
+        if ":" in view:
+            import_callable(view, study.folder, "estimate.view")
+            found[f"estimate.view: the source of {view}"] = source_digest(view, study.folder)
     path = named_code(study.estimate.default_loss, study.estimate.parameters)
     key = "loss" if path == study.estimate.default_loss else "parameters"
     if path is not None:

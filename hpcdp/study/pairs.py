@@ -198,7 +198,10 @@ LEFT_OUT = "(left out)"
 
 
 def describe_pair(number: int, origin: dict[str, Any]) -> str:
-    """A neighbour in words: whose rows were removed, edited or held; never what is in a row of a database."""
+    """A neighbour in words: whose rows were removed, edited or held, and in which view; never what is in a row of a database."""
+    if "view" in origin:
+        rest = {key: part for key, part in origin.items() if key != "view"}
+        return f"{describe_pair(number, rest)}, view {origin['view']}"
     if "values" in origin:
         return f"distribution {origin['distribution']} with row {origin['index']} held at its two values"
     if "rows" not in origin:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import repeat
 from typing import Any, TypeVar
 
 import numpy as np
@@ -72,7 +73,11 @@ class Problem:
     @cached_property
     def pairs(self) -> list[Pair]:
         """All ordered pairs, in the study's order."""
-        return enumerate_pairs(self.study, self.databases, self.distributions)
+        pairs, views = enumerate_pairs(self.study, self.databases, self.distributions), self.study.estimate.view
+        if not views:
+            return pairs
+        seen = ((pair, view) for pair in pairs for view in views)
+        return [replace(pair, number=n, origin={**pair.origin, "view": view}) for n, (pair, view) in enumerate(seen)]
 
     @cached_property
     def pair_laws(self) -> list[tuple[str, str]]:
@@ -117,7 +122,12 @@ class Problem:
         values["parameters"] = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
         values["loss"] = [e.default_loss, *e.other_losses] if e.other_losses else e.default_loss
         head = ["model", *(value for name, value in values.items() if value != e.keys()[name].absent)]
-        return [digest_json([*head, d, d_prime]) for d, d_prime in self.pair_laws]
+        views = (
+            [[pair.origin["view"]] if "view" in pair.origin else [] for pair in self.pairs] if e.view else repeat([])
+        )
+        return [
+            digest_json([*head, d, d_prime, *view]) for (d, d_prime), view in zip(self.pair_laws, views, strict=False)
+        ]
 
     @cached_property
     def train(self) -> Stage:

@@ -50,7 +50,7 @@ class Sampler:
     reproducible: whether equal streams give equal outputs. stream: what makes the random numbers, as the study says.
     frames: what makes DataFrames of databases' codes, where the mechanism takes such. tried: what trial draws are of, in words.
     timeout: seconds that a chunk may take, after which its process is ended; None: as long as it takes. special: whether outputs
-    may be NaN, infinite or None, as the study's method has it.
+    may be NaN, infinite or None, as the study's method has it. as_printed: whether reals keep all their bits, for views.
     """
 
     seed: int
@@ -65,6 +65,7 @@ class Sampler:
     tried: str = ""
     timeout: float | None = None
     special: bool = False
+    as_printed: bool = False
 
     @classmethod
     def of(cls, study: Study) -> Sampler:
@@ -123,11 +124,11 @@ class Sampler:
         reproducible, stream = section.reproducible, study.study.stream
         special = call not in BUILTINS and study.method.takes_special(study)
         made = cls(study.seed, call, section.parameters, mechanism, source, chunk, reproducible, stream)
-        return replace(made, special=special)
+        return replace(made, special=special, as_printed=bool(e.view))
 
     def _canonical(self, raw: Any, size: int, schema: Schema | None = None, *, fresh: bool = False) -> Outputs:
         """Canonical outputs; MechanismError where special values among them have no place."""
-        outputs = canonicalise(raw, size, schema, fresh=fresh)
+        outputs = canonicalise(raw, size, schema, fresh=fresh, as_printed=self.as_printed)
         if not self.special and self.call not in BUILTINS and has_special(outputs):
             raise MechanismError(
                 f"the mechanism returned {name_special(outputs)}; accepted: finite numbers, and NaN, infinities and None only of "

@@ -56,6 +56,9 @@ class SampleSplit(Method):
 
     def refuse_outputs(self, problem: Problem, trial: Trial) -> None:
         super().refuse_outputs(problem, trial)
+        if "bits" in problem.study.estimate.view and trial.schema.kind != "float":
+            words = f"for reals; the mechanism returns {describe(trial.schema)} (seen in trial draws)"
+            raise StudyError(f"estimate.view bits: {words}")
         refuse_unrefinable(problem.study, trial.schema)
 
     def chosen(self, problem: Problem, costs: Costs, known: bool | None) -> Problem:
@@ -130,7 +133,9 @@ class SampleSplit(Method):
             yield from layout.tallies(pilot).glob("*.npz")
 
     def serves_any(self, context: Context) -> bool:
-        return not context.problem.is_refined and bool(getattr(context.loss, "serves_any_thresholds", False))
+        if context.problem.is_refined or context.problem.study.estimate.view:
+            return False
+        return bool(getattr(context.loss, "serves_any_thresholds", False))
 
     def learn_all(self, context: Context, series: Sequence[Series], report: Report) -> dict[Series, Learned]:
         """Of pairs that race also what fresh draws show of them."""
@@ -143,7 +148,7 @@ class SampleSplit(Method):
     def restore(self, context: Context, series: Series, state: State) -> Counter:
         if context.problem.is_refined:
             return restore_counter(state, context.loss)
-        return context.loss.restore(state, np.asarray(series.columns))
+        return context.loss_of(series.pair).restore(state, np.asarray(series.columns))
 
     def stages_of(self, problem: Problem, series: Series) -> Sequence[Stage]:
         return [problem.stage_of(series.stage.name, series.pair, side) for side in (0, 1)]
@@ -181,6 +186,22 @@ class SampleSplit(Method):
         return derive.resample(arrays, records, entry, replicates, rng)
 
     def describe_basis(self, result: Any) -> list[str]:
+        return [*self._views(result), *self._special(result)]
+
+    @staticmethod
+    def _views(result: Any) -> list[str]:
+        """Of which views the numbers are."""
+        if not (views := result.study.estimate.view):
+            return []
+        several = ". Each view of a pair counts as a pair" if len(views) > 1 else ""
+        return [
+            f"View{'s' if several else ''}: {', '.join(views)}, of the outputs as they were printed. What follows from an output "
+            f"is as private as the output, so that certified bounds are of the mechanism{several}."
+        ]
+
+    @staticmethod
+    def _special(result: Any) -> list[str]:
+        """How many outputs hold special values."""
         if "special" not in result.arrays:
             return []
         pair = int(result["special"].sum(axis=1).argmax())

@@ -16,6 +16,7 @@ LATE = {
     # packages, whoever imports them
     "IPython": "there is one in notebooks alone",
     "cryptography": "certificates of workers alone need it",
+    "dp_accounting": "an extra, which may not be installed",
     "dask": "clusters alone need it; with distributed .4 s",
     "distributed": "as dask",
     "fsspec": "copies at an address alone need it",

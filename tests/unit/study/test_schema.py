@@ -75,6 +75,12 @@ STUDIES: dict[str, dict[str, Any]] = {
         "estimate": {"epsilons": {"start": 0.0, "stop": 1.0, "count": 3}, "loss": ["knn", "smooth"], "refine": 500}
         | {"validation": 500},
     },
+    "views": {
+        "study": HEAD,
+        "mechanism": LAPLACE,
+        "pairs": GIVEN,
+        "estimate": SIZES | {"view": ["value", "bits"]},
+    },
     "program": {
         "study": HEAD,
         "mechanism": {"call": {"command": ["p", "q"], "timeout": 60, "start_timeout": 1.5}},
