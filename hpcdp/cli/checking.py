@@ -95,10 +95,14 @@ def _pairs(d: list[str], d_prime: list[str] | None, folder: Path) -> str:
     """The line of [pairs]: one given pair; or, of a table alone, the table and what is left of it without each row in turn."""
     if d_prime is not None:
         first, second = _database("--d", d), _database("--d-prime", d_prime)
-        if json.loads(first) == json.loads(second):
+        if parse_toml(f"d = {first}") == parse_toml(f"d = {second}"):
             raise StudyError(
                 f"--d-prime: {' '.join(d_prime)} is the same database as --d, for which every function passes; accepted: "
                 "a neighbouring database"
+            )
+        if first.startswith("[[") != second.startswith("[["):
+            raise StudyError(
+                "--d and --d-prime: rows of as many columns; given: one of single numbers, the other of several"
             )
         return f"given = [{{ d = {first}, d_prime = {second} }}]"
     if not _is_file(d):
@@ -117,15 +121,24 @@ def _database(option: str, values: list[str]) -> str:
     from hpcdp.study.databases import read_database
 
     if _is_file(values):
-        return json.dumps(read_database(Path(values[0]), option).tolist())
+        return _as_toml(read_database(Path(values[0]), option).tolist())
     try:
-        rows: list[Any] = [[json.loads(number) for number in row.split(",")] for row in values]
+        rows: list[Any] = [[_number(number) for number in row.split(",")] for row in values]
     except ValueError:
         raise StudyError(
             f"{option}: {' '.join(values)} was given; accepted: a number for each row, numbers with commas for rows of several "
             "columns, or one .csv, .npy or .parquet file"
         ) from None
-    return json.dumps([row[0] if len(row) == 1 else row for row in rows])
+    return _as_toml([row[0] if len(row) == 1 else row for row in rows])
+
+
+def _number(text: str) -> Any:
+    special = text.strip().lower().removeprefix("+") in ("nan", "inf", "-inf")
+    return float(text) if special else json.loads(text)
+
+
+def _as_toml(rows: list[Any]) -> str:
+    return json.dumps(rows).replace("NaN", "nan").replace("Infinity", "inf")
 
 
 def _save(path: Path, folder: Path, text: str) -> None:

@@ -124,7 +124,8 @@ def bind(
         accepted = [n for n, p in names.items() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
         own = [n for n in accepted[1:] if n not in ("size", "rng")]
         raise StudyError(
-            f"{keys[1]}: {error}; given: {', '.join(parameters) or 'none'}; "
-            f"accepted by {call}: {', '.join(own) or 'none'}{_meant(parameters, own)}"
+            f"{keys[1]}: {error}; given: {', '.join(parameters) or 'none'}; accepted by {call}: "
+            f"{', '.join(own) or 'none'}{_meant(parameters, own)}; "
+            f"hpcdp passes the database first, and size and rng by these names: {_MANY} or {_ONE}"
         ) from None
     return CallableMechanism(function, dict(parameters), vectorised, takes_rng)

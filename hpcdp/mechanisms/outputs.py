@@ -125,7 +125,8 @@ def _of_array(array: NDArray[Any], size: int, schema: Schema | None, fresh: bool
 def _to_array(raw: Any, size: int) -> NDArray[Any]:
     if raw is None:
         raise MechanismError(
-            f"the mechanism returned None; accepted: ({size},) or ({size}, d) when asked for {size} outputs"
+            f"the mechanism returned None; accepted: ({size},) or ({size}, d) when asked for {size} outputs; is "
+            "`return` missing?"
         )
     if isinstance(raw, np.ma.MaskedArray) and np.ma.is_masked(raw):
         raise MechanismError("the mechanism returned masked outputs; accepted: an array without masked values")

@@ -84,8 +84,8 @@ def _delta(verdict: Verdict) -> tuple[str, list[str], float | None]:
         return (
             f"at ε = {epsilon:g} δ is at least {at_least(bound)}, and the claim allows {share(allowed)}",
             [
-                f"It is violated at {many} of {excess.shape[2]} ε, most clearly there, by {result.describe_pair(int(place[0]))}, "
-                f"{DIRECTIONS[place[1]]}; all bounds hold together.",
+                f"It is violated at {many} of {excess.shape[2]} ε, most clearly at ε = {epsilon:g}, by "
+                f"{result.describe_pair(int(place[0]))}, {DIRECTIONS[place[1]]}; all bounds hold together.",
                 *order,
             ],
             epsilon,

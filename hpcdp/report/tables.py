@@ -45,7 +45,7 @@ ASYMPTOTIC = Mark(
 HEURISTIC = Mark("heuristic", "heuristic", "a rule of thumb that nothing proves")
 REFUTED = Mark("published, refuted", "refuted", "as a paper has it; promise nothing by it")
 GIVEN = Mark("given", "given", "of the study or the claim, or a name")
-CHOSEN = Mark("chosen by the samples", "chosen", "which one it is was found by these samples; others may find another")
+CHOSEN = Mark("chosen by the samples", "chosen", "these samples chose which one it is; new samples may choose another")
 COUNT = Mark("exact count", "count", "counted, not estimated")
 
 MARKS = (FINITE, LIMITED, LEFTOVER, ASSUMED, ASYMPTOTIC, HEURISTIC, REFUTED, GIVEN, CHOSEN, COUNT)

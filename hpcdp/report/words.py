@@ -92,9 +92,20 @@ def shared_words(result: Result, sizes: bool = True) -> list[str]:
         *result.method.describe_basis(result),
         *trust_words(result.study),
         *changed_words(result),
+        *_equal_words(result),
         *(f"warning: {words}" for words in result.resolution.warnings[: None if sizes else 1]),
         *([grown] if result.grown else []),
     ]
+
+
+def _equal_words(result: Result) -> list[str]:
+    """That a pair compares a database with itself."""
+    equal = [str(pair["pair"]) for pair in result.pairs if pair.get("equal")]
+    some = ", ".join(equal[:6]) + (", …" if len(equal) > 6 else "")
+    words = (
+        f"WARNING: D and D′ are equal in pair{'s' * (len(equal) > 1)} {some}: δ is 0 there, whatever the mechanism does"
+    )
+    return [words] if equal else []
 
 
 def origin_names(result: Result) -> list[str]:

@@ -45,7 +45,10 @@ def pair_entries(problem: Problem) -> list[dict[str, Any]]:
     return (
         []
         if problem.study.pairs.domain is not None
-        else [{"pair": pair.number, **pair.origin} for pair in problem.pairs]
+        else [
+            {"pair": pair.number, **pair.origin, **({"equal": True} if d == d_prime else {})}
+            for pair, (d, d_prime) in zip(problem.pairs, problem.pair_laws, strict=True)
+        ]
     )
 
 

@@ -48,7 +48,7 @@ class Inconclusive(HpcdpError):
 
 
 class PairOfLaws:
-    """A function on two databases. takes_rng: whether its randomness comes from `rng`, so that a rerun draws the same."""
+    """A function on two databases. takes_rng: whether it is given `rng`; repeats: whether a rerun draws the same."""
 
     def __init__(self, function: Callable[..., Any], d: Any, d_prime: Any, seed: int) -> None:
         """seed: a whole number >= 0; all draws follow from it where the function takes `rng`."""
@@ -69,8 +69,10 @@ class PairOfLaws:
         return self._mechanism.vectorised
 
     def _look(self, seed: int) -> Schema:
-        """What outputs look like, by a few of both sides."""
-        return widest([schema_of(self._chunk(side, _PILOT_STAGE, 0, _FIRST, seed, None)) for side in (0, 1)])
+        """What outputs look like, by a few of both sides, and whether they come again."""
+        first, other, again = (self._chunk(side, _PILOT_STAGE, 0, _FIRST, seed, None) for side in (0, 1, 0))
+        self.repeats = self.takes_rng and np.array_equal(first, again)
+        return widest([schema_of(first), schema_of(other)])
 
     def __call__(self, side: int, stage: str, size: int, /) -> Outputs:
         """`size` outputs of a side, 0 for D and 1 for D', of a stage: always the same where the function takes `rng`."""
@@ -144,9 +146,21 @@ def check_of(key: str, f: Any, d: Any, d_prime: Any, claim: Any, catches: Any, s
     ):
         wrong.append(f"seconds: {seconds!r} was given; accepted: a number above 0")
     wrong += [] if f is None else _uncallable(f)
+    if d is not None and _is_same(d, d_prime):
+        wrong.append(
+            "d_prime: the same database as d, for which every function passes; accepted: a neighbouring database"
+        )
     if wrong:
         raise StudyError(f"assert_private: {'; '.join(wrong)}; such as: {EXAMPLE}")
     return Check(key, f, d, d_prime, claim, catches, seconds, module)
+
+
+def _is_same(d: Any, d_prime: Any) -> bool:
+    """Whether both databases are equal; what cannot be compared is not."""
+    try:
+        return bool(d.equals(d_prime)) if hasattr(d, "equals") else bool(np.array_equal(d, d_prime))
+    except Exception:  # of whatever somebody's databases are
+        return False
 
 
 def _uncallable(f: Any) -> list[str]:
@@ -174,6 +188,7 @@ class Finding:
     seed: int
     takes_rng: bool
     vectorised: bool
+    repeats: bool
 
     @property
     def violated(self) -> bool:
@@ -201,7 +216,9 @@ def make(check: Check, declared: Declared, fresh: str | None = None) -> Finding:
     test = declared.sizes.test
     seen = [sum(cell.count(outputs) for outputs in pair.chunks(side, "test", test)) for side in (0, 1)]
     lower = float(lower_bound(cell, seen, test, declared.level))
-    return Finding(cell, (seen[0], seen[1]), test, declared.level, lower, seed, pair.takes_rng, pair.vectorised)
+    return Finding(
+        cell, (seen[0], seen[1]), test, declared.level, lower, seed, pair.takes_rng, pair.vectorised, pair.repeats
+    )
 
 
 def _refuse_dependent(first: Outputs, second: Outputs) -> None:
@@ -234,8 +251,8 @@ def violated(check: Check, found: Finding) -> str:
     first, other = ("D", "D'") if cell.direction == "forward" else ("D'", "D")
     rerun = (
         f"seed {found.seed:#x}: a rerun draws the same"
-        if found.takes_rng
-        else "the function takes no rng: a rerun draws anew, and spends the rate again"
+        if found.repeats
+        else "the function has randomness of its own: a rerun draws anew, and spends the rate again"
     )
     return "\n".join(
         [

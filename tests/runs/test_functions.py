@@ -272,6 +272,14 @@ def test_randomness_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_equal_databases_are_told_beside_every_number() -> None:
+    """Else whoever compares a database with itself would read that nothing was found."""
+    found = hpcdp.spectrum(noisy(1.0), [1.0], [1.0], claim="dp(epsilon=1)", **SMALL)
+    assert found.pairs == [{"pair": 0, "equal": True}]
+    for text in (str(found), str(hpcdp.verify(found))):
+        assert "WARNING: D and D′ are equal in pair 0: δ is 0 there, whatever the mechanism does" in text
+
+
 def test_repeats_of_a_function() -> None:
     found = hpcdp.repeat(study_of(noisy(1.0)), [1, 2], [800], workers=0)
     assert found.estimates.shape == (1, 2, 2)

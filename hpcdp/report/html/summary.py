@@ -12,7 +12,8 @@ from hpcdp.results.result import Result
 _NEXT = {
     VIOLATION: "Do not release with this claim: correct the mechanism or claim less, and run a new study.",
     CONSISTENT: "No violation was found. This is no proof of privacy: keep the argument for the claim beside this report.",
-    NOT_SEPARABLE: "Nothing is decided: more test samples may show a violation, or that the estimate was too high by chance.",
+    NOT_SEPARABLE: "No violation was certified, but an estimate is above the claim, as happens by chance to correct mechanisms "
+    "too. Do not release on this report alone: run a larger study, and keep the argument for the claim beside it.",
     NONE: "Compare the certified bounds with what you want to promise: the study makes no claim.",
 }
 _INCOMPLETE = "Wait for the rest of the run, unless a violation is certified already: what is missing may show one."

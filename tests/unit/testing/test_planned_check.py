@@ -13,7 +13,7 @@ from scipy.stats import binom, laplace, norm
 
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.study.claims import as_claim
-from hpcdp.testing.checks import EXAMPLE, Check, check_of, make, passed
+from hpcdp.testing.checks import EXAMPLE, Check, PairOfLaws, check_of, make, passed
 from hpcdp.testing.declaration import Declaration, Declared
 from hpcdp.testing.planned import Cell, Sizes, View, choose_cell, levels_of, lower_bound
 from hpcdp.testing.power import laws_of, plan_sizes, power
@@ -232,6 +232,7 @@ GIVEN = {
         ),
         ({"f": 3, "claim": 1}, ["f: 3 was given", "claim: 1 was given"]),
         ({"seconds": math.inf, "catches": ["a"]}, ["seconds: inf was given", "catches: ['a'] was given"]),
+        ({"d": np.array([1.0]), "d_prime": [1]}, ["d_prime: the same database as d"]),
     ],
 )
 def test_all_that_a_check_lacks_is_said_at_once(changed, words):
@@ -243,6 +244,14 @@ def test_all_that_a_check_lacks_is_said_at_once(changed, words):
         assert f" {name}: " not in str(caught.value)
     for function in (two_valued, functools.partial(needs_more, epsilon=1.0), lambda d: d.sum()):
         assert check_of("test::a#1", **{**GIVEN, "f": function}).function is function
+
+
+@pytest.mark.parametrize("is_seeded", [True, False])
+def test_whether_a_rerun_draws_the_same_is_seen(is_seeded):
+    def noisy(database, size, rng):
+        return database[0] + (rng if is_seeded else np.random.default_rng()).laplace(size=size)
+
+    assert PairOfLaws(noisy, [0.0], [1.0], 1).repeats == is_seeded
 
 
 @pytest.mark.parametrize("name", ["hpcdp", "hpcdp.testing"])
