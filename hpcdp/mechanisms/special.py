@@ -45,7 +45,7 @@ def encode_none(items: NDArray[Any]) -> NDArray[Any] | None:
 def is_special(outputs: NDArray[Any]) -> NDArray[np.bool_]:
     """Which numbers of canonical outputs stand for no number; same shape."""
     if outputs.dtype.kind == "f":
-        return np.asarray(np.abs(outputs) >= _LEAST)
+        return ~(np.abs(outputs) < _LEAST)  # NaN too, of outputs as they were printed
     return outputs <= _MOST_INTEGER if outputs.dtype.kind == "i" else np.zeros(outputs.shape, np.bool_)
 
 
@@ -53,9 +53,9 @@ def has_special(outputs: NDArray[Any]) -> bool:
     """Whether any does."""
     if not outputs.size or outputs.dtype.kind not in "if":
         return False
-    return bool(
-        outputs.min() <= _MOST_INTEGER if outputs.dtype.kind == "i" else max(outputs.max(), -outputs.min()) >= _LEAST
-    )
+    if outputs.dtype.kind == "i":
+        return bool(outputs.min() <= _MOST_INTEGER)
+    return not max(outputs.max(), -outputs.min()) < _LEAST
 
 
 def count_special(outputs: NDArray[Any]) -> int:

@@ -117,8 +117,9 @@ def test_they_are_told_apart() -> None:
     assert found.spectrum()[0]["delta"] == pytest.approx(0.5, abs=0.06)  # 5 standard errors
 
 
-def test_a_result_says_how_many_there_are(tmp_path: Path) -> None:
-    found = hpcdp.spectrum(nan, [0.0], [1.0], epsilons=[0.0], loss="knn", store=tmp_path / "s.zarr", **SIZES)
+@pytest.mark.parametrize("view", ["value", "bits"])
+def test_a_result_says_how_many_there_are(view: str, tmp_path: Path) -> None:
+    found = hpcdp.spectrum(nan, [0.0], [1.0], epsilons=[0.0], loss="knn", view=view, store=tmp_path / "s.zarr", **SIZES)
     drawn = int(found["special"][0, 1])
     assert 840 < drawn < 1160  # 5 standard errors
     assert f"of the test outputs of pair 0 0 of D and {drawn:,} of D′ hold one." in " ".join(str(found).split())
