@@ -32,7 +32,7 @@ def without_contents(value: Any) -> str:
         return f"{getattr(value, 'dtype', type(value).__name__)} of shape {value.shape}"
     if isinstance(value, list | tuple):
         return f"a list of {len(value):,}"
-    return f"of type {type(value).__name__}"
+    return "a table" if isinstance(value, dict) else f"of type {type(value).__name__}"
 
 
 def real(

@@ -51,14 +51,14 @@ def read_spectrum(result: Result, claim: Any = None) -> Reading:
     many = len(result.pairs) > 1
     over = f"{len(result.pairs):,} pairs, both directions" if many else "both directions of one pair"
     table = Table(f"Spectrum: the largest δ(ε) over {over}", _columns(result, entries), entries)
-    others = wrapped(_others_bounds(entries, many))
+    others, exposed = wrapped(_others_bounds(entries, many)), exposed_lines(result)
     return Reading(
         f"{result.name}: δ(ε), {over_words(result)}",
         [table],
         _notes(result),
         result.to_dict,
         lambda: csv_text(result),
-        [*others, *([""] if others else []), *exposed_lines(result)],
+        [*others, *([""] if others and exposed else []), *exposed],
     )
 
 

@@ -120,7 +120,7 @@ WORKER_KEYS = ", ".join(WorkerJob.model_fields)
     [
         ({"worker__core": 8}, f"worker.core: unknown key (given: 8); accepted: {WORKER_KEYS}"),
         ({"cluster__tsl": True}, f"cluster.tsl: unknown key (given: True); accepted: {', '.join(Site.model_fields)}"),
-        ({"workers": {}}, "workers: unknown key (given: of type dict); accepted: cluster, worker, size, driver"),
+        ({"workers": {}}, "workers: unknown key (given: a table); accepted: cluster, worker, size, driver"),
         ({"worker__cores": None}, f"worker.cores: required and missing; accepted keys here: {WORKER_KEYS}"),
         ({"worker__walltime": "4 hours"}, f"worker.walltime: {DURATION}; given: '4 hours'"),
         ({"cluster__poll": "-1s"}, f"cluster.poll: {DURATION}; given: '-1s'"),
