@@ -80,7 +80,7 @@ def _warn(
     shown = ", ".join(f"{epsilons[i]:g}" for i in unresolved[:_SHOWN])
     more = f" and {unresolved.size - _SHOWN:,} more" if unresolved.size > _SHOWN else ""
     ends = dict.fromkeys((int(unresolved[0]), int(unresolved[-1])))
-    positive = [i for i in ends if arrays["spectrum_delta"][1][i] > 0.0]
+    positive = [i for i in ends if max(arrays[f"spectrum_{name}"][1][i] for name in ("delta", "lower")) > 0.0]
     zero = [f"{epsilons[i]:g}" for i in ends if i not in positive]
     words = []
     if positive:
