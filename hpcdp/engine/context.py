@@ -69,7 +69,9 @@ class Context:
     def foreign(self) -> str | None:
         """The class or loss that judges outputs and is not hpcdp's own, if any."""
         e = self.problem.study.estimate
-        return foreign_code(e.default_loss, e.parameters) or next((view for view in e.view if view not in VIEWS), None)
+        return foreign_code(e.default_loss, e.parameters) or next(
+            (view for view in e.view or () if view not in VIEWS), None
+        )
 
     def loss_of(self, number: int) -> Loss:
         """The loss of one pair: of the view that it is of, where the study names views."""

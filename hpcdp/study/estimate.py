@@ -13,6 +13,7 @@ from hpcdp.losses.counts import audit_etas
 from hpcdp.notions.renyi import LARGEST_ORDER
 from hpcdp.study.section import (
     DURATION,
+    NULL,
     WHOLE,
     Key,
     Section,
@@ -66,18 +67,20 @@ Reuse = Annotated[bool | Literal["auto"], BeforeValidator(_reuse)]
 
 
 def _views(given: Any) -> Any:
-    """Views by name; none where the outputs themselves are meant."""
+    """Views by name; None where the outputs themselves are meant."""
+    if given is None:
+        return None
     names = (given,) if isinstance(given, str) else given
     known = [*VIEWS, *plugins("hpcdp.views")]
     is_listed = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
     if not is_listed or not all(":" in name or name in known for name in names) or len(set(names)) < len(names):
         raise ValueError(f'{", ".join(known)}, or "package.module:function", or a list of several different ones')
-    return () if tuple(names) == ("value",) else tuple(names)
+    return None if tuple(names) in ((), ("value",)) else tuple(names)
 
 
 _VIEW: tuple[dict[str, Any], ...] = ({"enum": list(VIEWS)}, {"type": "string", "pattern": ":"})
 _SEVERAL = {"type": "array", "items": {"anyOf": list(_VIEW)}, "uniqueItems": True}
-Views = Annotated[tuple[str, ...], BeforeValidator(_views), one_of_types(*_VIEW, _SEVERAL)]
+Views = Annotated[tuple[str, ...] | None, BeforeValidator(_views), one_of_types(*_VIEW, _SEVERAL, NULL)]
 Validation = Annotated[int, Field(ge=1, le=_MOST), WHOLE]
 Time = Annotated[str, BeforeValidator(_time), one_of_types(DURATION)]
 
@@ -140,7 +143,7 @@ class Estimate(Section):
     certify: Annotated[Certified, Key("family", "change", absent=None)] = None
     tape: Annotated[bool, Key("learned", absent=False)] = False
     method: Annotated[str | None, BeforeValidator(_method), Key("learned", absent=None)] = None
-    view: Annotated[Views, Key("learned", absent=())] = ()
+    view: Annotated[Views, Key("learned", absent=None)] = None
 
     @model_validator(mode="before")
     @classmethod

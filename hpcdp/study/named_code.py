@@ -32,7 +32,7 @@ def own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[str
     if (declared := study.mechanism.impossible) is not None:
         import_callable(declared, study.folder, "mechanism.impossible")
         found[f"mechanism.impossible: the source of {declared}"] = source_digest(declared, study.folder)
-    for view in study.estimate.view:
+    for view in study.estimate.view or ():
         if ":" in view:
             import_callable(view, study.folder, "estimate.view")
             found[f"estimate.view: the source of {view}"] = source_digest(view, study.folder)

@@ -56,7 +56,7 @@ class SampleSplit(Method):
 
     def refuse_outputs(self, problem: Problem, trial: Trial) -> None:
         super().refuse_outputs(problem, trial)
-        if "bits" in problem.study.estimate.view and trial.schema.kind != "float":
+        if "bits" in (problem.study.estimate.view or ()) and trial.schema.kind != "float":
             words = f"for reals; the mechanism returns {describe(trial.schema)} (seen in trial draws)"
             raise StudyError(f"estimate.view bits: {words}")
         refuse_unrefinable(problem.study, trial.schema)

@@ -14,6 +14,7 @@ from hpcdp.errors import MechanismError, StudyError
 from hpcdp.mechanisms.outputs import canonicalise
 from hpcdp.study.databases import enumerate_pairs, load_databases, read_database, to_database
 from hpcdp.study.file import Study
+from hpcdp.study.section import ALWAYS
 
 GOOD: dict[str, Any] = {
     "study": {"name": "laplace", "seed": 20240520},
@@ -63,6 +64,14 @@ def test_a_dictionary_says_all(stream: Any) -> None:
     assert again.study.stream == study.study.stream == ("philox" if stream is ... else stream)
     assert again.to_dict() == study.to_dict()
     assert ("stream" in study.to_stored()["study"]) == (stream != "numpy")
+
+
+def test_a_store_holds_no_key_that_is_left_out() -> None:
+    """Else stores of before a key was added would be refused as another study's."""
+    study = Study.from_dict(GOOD)
+    absent = {name for name, key in study.estimate.keys().items() if key.absent is not ALWAYS}
+    assert len(absent) > 5
+    assert not absent & study.to_stored()["estimate"].keys()
 
 
 @pytest.mark.parametrize(
