@@ -74,6 +74,14 @@ def test_a_mechanism_keeps_its_claim_and_half_its_noise_does_not(name: str, open
     assert is_violated(claim, measure(mechanism(call, broken, opendp, tmp_path), pair, tmp_path, **sizes))
 
 
+@pytest.mark.slow
+def test_the_bits_of_its_noise_tell_no_more_than_it_claims(opendp: Path, tmp_path: Path) -> None:
+    """As those of NumPy's do: tests/runs/test_views.py."""
+    call, pair, honest, _, claim, _ = CASES["laplace"]
+    found = measure(mechanism(call, honest, opendp, tmp_path), pair, tmp_path, view=["value", "bits"])
+    assert not is_violated(claim, found)
+
+
 def test_it_takes_no_seed_and_says_so(opendp: Path, tmp_path: Path) -> None:
     call, pair, honest, *_ = CASES["laplace"]
     undeclared = {**mechanism(call, honest, opendp, tmp_path), "reproducible": True}
