@@ -28,7 +28,7 @@ def tell_by(send: Callable[..., None]) -> None:
 
 
 def is_child() -> bool:
-    """Whether this process is one."""
+    """Whether this process is a child process."""
     return _send is not None
 
 

@@ -20,7 +20,7 @@ from hpcdp._base.rounding import at_least
 from hpcdp.clusters import TaskExecutor, parse_place
 from hpcdp.driver.auditing import refuse_unaudited
 from hpcdp.driver.driver import opened
-from hpcdp.engine.context import loss_of, open_context
+from hpcdp.engine.context import open_context
 from hpcdp.engine.costs import Costs
 from hpcdp.engine.execute import execute, run_batches
 from hpcdp.engine.executors import Executors, Options, refuse_place
@@ -32,7 +32,7 @@ from hpcdp.engine.sampling import Draw
 from hpcdp.engine.task import Task
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_json
-from hpcdp.losses import foreign_code, validate_parameters
+from hpcdp.losses import validate_parameters
 from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses.protocol import Loss, Side
 from hpcdp.mechanisms import READERS
@@ -171,9 +171,7 @@ def bet(
     """What each pair's wealth becomes with a batch: its loss learns from all earlier ones, and from the batch as it goes on."""
     context = open_context(root, version)
     problem, e = context.problem, context.problem.study.estimate
-    foreign = foreign_code(e.default_loss, e.parameters)
-    check = _checker(foreign) if foreign is not None else None
-    learn = _learner(loss_of(problem), foreign is not None)
+    check = _checker(e.foreign) if e.foreign is not None else None
     stage, start = Stage.endless(rounds.chunk), rounds.chunks(number).start
 
     def read(law: str, chunks: range) -> Outputs:
@@ -182,7 +180,8 @@ def bet(
 
     past, batch = ({law: read(law, chunks) for law in problem.laws} for chunks in (range(start), rounds.chunks(number)))
     found: list[Wealth] = []
-    for wealth, (d, d_prime) in zip(wealths, problem.pair_laws, strict=True):
+    for pair, (wealth, (d, d_prime)) in enumerate(zip(wealths, problem.pair_laws, strict=True)):
+        learn = _learner(context.loss_of_pair(pair), e.foreign is not None)
         with at_risk(f"estimate.loss {e.default_loss} (learning)"):
             found += play([wealth], [lines], learn, (past[d], past[d_prime]), (batch[d], batch[d_prime]), rules, check)
     return found

@@ -15,7 +15,7 @@ import numpy as np
 from hpcdp._base.doing import drawing
 from hpcdp._base.raised import readable
 from hpcdp.errors import MechanismError
-from hpcdp.losses import VIEWS, foreign_code, make_loss
+from hpcdp.losses import make_loss
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.kind import STREAMED_BYTES
 from hpcdp.losses.protocol import Loss, Side, StreamedSide
@@ -67,13 +67,10 @@ class Context:
 
     @property
     def foreign(self) -> str | None:
-        """The class or loss that judges outputs and is not hpcdp's own, if any."""
-        e = self.problem.study.estimate
-        return foreign_code(e.default_loss, e.parameters) or next(
-            (view for view in e.view or () if view not in VIEWS), None
-        )
+        """The class, loss or view that judges outputs and is not hpcdp's own, if any."""
+        return self.problem.study.estimate.foreign
 
-    def loss_of(self, number: int) -> Loss:
+    def loss_of_pair(self, number: int) -> Loss:
         """The loss of one pair: of the view that it is of, where the study names views."""
         view = self.problem.pairs[number].origin.get("view")
         return self.loss if view is None else Viewed.of(view, self.problem.study.folder, self.loss)
@@ -211,18 +208,15 @@ def _open(root: str, version: int, _record: tuple[int, ...]) -> Context:
 
 def _losses(problem: Problem) -> list[Loss]:
     e, folder = problem.study.estimate, problem.study.folder
-    return [loss_of(problem), *(make_loss(name, {}, folder) for name in e.other_losses)]
+    return [_study_loss(problem), *(make_loss(name, {}, folder) for name in e.other_losses)]
 
 
-def loss_of(problem: Problem) -> Loss:
+def _study_loss(problem: Problem) -> Loss:
     """The study's loss; where outputs may hold NaN, infinities and None, one that takes them."""
     e = problem.study.estimate
     loss = make_loss(e.default_loss, e.parameters, problem.study.folder)
-    is_told = e.default_loss == "frequency" or problem.schema.kind in (
-        "bool",
-        "bytes",
-    )  # they are values like others there
-    return loss if is_told or not problem.sampler.special else WithSpecial(loss)
+    are_values = e.default_loss == "frequency" or (problem.schema.kind in ("bool", "bytes") and not e.view)
+    return loss if are_values or not problem.sampler.special else WithSpecial(loss)
 
 
 def forget_contexts() -> None:

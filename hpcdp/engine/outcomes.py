@@ -13,7 +13,7 @@ from hpcdp.engine.context import ChunkError
 from hpcdp.errors import StoreError
 from hpcdp.store.again import resume_command
 from hpcdp.store.layout import Layout
-from hpcdp.store.root import is_store
+from hpcdp.store.root import has_lost_its_root, is_store
 from hpcdp.store.samples import DamagedBlock
 from hpcdp.store.states import State, bytes_of, dump_state, state_bytes
 from hpcdp.store.tallies import DamagedRecord
@@ -98,7 +98,7 @@ class Report:
 def unusable(store: str | Path, error: OSError) -> StoreError:
     """What the file system refused, as one readable error."""
     words = f"cannot use the store {store}: {error.strerror or error}"
-    if not is_store(Path(store)):
+    if not is_store(Path(store)) and not has_lost_its_root(Layout(Path(store))):
         return StoreError(f"{words}; nothing was stored")
     return StoreError(
         f"{words}; what is committed is kept; when the store can be written again: {resume_command(store)}"

@@ -30,9 +30,8 @@ def read_sound_index(layout: Layout, problem: Problem, progress: Progress) -> In
     """
     assert layout.generation is not None
     lost, index, lines = list(_lost(layout)), read_index(layout), damaged_lines(layout)
-    if (
-        lost or index.damaged or lines
-    ) and not problem.sampler.reproducible:  # first: a run that ends here must not go on with it
+    is_damaged = bool(lost or index.damaged or lines)
+    if is_damaged and not problem.sampler.reproducible:  # first of all: this run may end at any moment
         set_laws_aside(layout, problem, set(problem.laws), and_unknown=True)
         discard(layout, layout.generation, layout.results)
     for kind, name in lost:
@@ -44,7 +43,7 @@ def read_sound_index(layout: Layout, problem: Problem, progress: Progress) -> In
     for line, message in lines.items():
         progress.note(f"damaged: {message}; what it recorded is computed again")
         note_damaged_line(layout, line, layout.generation)
-    return read_index(layout) if lost or index.damaged or lines else index
+    return read_index(layout) if is_damaged else index
 
 
 def _lost(layout: Layout) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpcdp._base.rounding import at_most, percent, share
-from hpcdp.losses import foreign_code
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
 from hpcdp.study.file import Study
@@ -65,7 +64,7 @@ def trust_words(study: Study, tried: str = "the first chunk of each database") -
     tried: the outputs that a class of somebody else was tried on.
     """
     e, found = study.estimate, []
-    foreign = foreign_code(e.default_loss, e.parameters)
+    foreign = e.foreign
     if foreign is not None:
         found.append(
             f"Certified numbers also rest on {foreign} judging each output by itself, whatever else is in its batch. That was "

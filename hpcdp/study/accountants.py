@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,32 +21,25 @@ _NEAR, _FAR, _LEVELS, _FEWER = 8.0, 700.0, 1 << 14, 1 << 10
 """Levels: most of them up to the first, the others up to the second. Of accountants, which take milliseconds for each: fewer."""
 
 
-@lru_cache(maxsize=16)
 def read_pld(path: str, folder: Path) -> TradeOffCurve:
     """The least trade-off curve that the accountant's δ allows at many ε, in both directions; between them it allows more.
 
-    The object is imported in a child process. folder: of the study, whose modules it may be of; it must be the user's own.
+    The object is imported in a child process, once for what the folder's modules hold now. folder: of the study.
 
     Raises:
         StudyError: there is no such object; ValueError: it is none of an accountant.
     """
     if ":" not in path:
         raise ValueError(f"{path} was given; accepted: {_ACCEPTED}")
-    if any(place.is_file() and place.stat().st_uid not in (os.geteuid(), 0) for place in _places(path, folder)):
-        raise ValueError(f"{path} is code of another user; accepted: {_ACCEPTED} of your own")
+    return _curve(path, folder, frozenset((module, module.stat().st_mtime_ns) for module in folder.glob("*.py")))
+
+
+@lru_cache(maxsize=16)
+def _curve(path: str, folder: Path, _modules: frozenset[tuple[Path, int]]) -> TradeOffCurve:
     if is_child():
-        levels, deltas = _deltas(path, folder)
-    else:
-        with NodeExecutor(1) as node:
-            levels, deltas = node.submit(_deltas, path, folder).result()
-    return TradeOffCurve.from_delta(levels, deltas)
-
-
-def _places(path: str, folder: Path) -> list[Path]:
-    """Files of the study's folder, whatever of them is imported by the object's module."""
-    name = path.partition(":")[0].partition(".")[0]
-    there = [folder / f"{name}.py", folder / name / "__init__.py"]
-    return list(folder.glob("*.py")) if any(place.is_file() for place in there) else []
+        return TradeOffCurve.from_delta(*_deltas(path, folder))
+    with NodeExecutor(1) as node:
+        return TradeOffCurve.from_delta(*node.submit(_deltas, path, folder).result())
 
 
 def _deltas(path: str, folder: Path) -> tuple[Floats, Floats]:

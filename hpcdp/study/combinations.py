@@ -48,7 +48,7 @@ _CLASHES = (
     (
         "view",
         "estimate.view",
-        "refine validation target time several etas renyi",
+        "refine validation target time several",
         "training and test samples of one loss",
     ),
     ("domain", "pairs.domain", "levels", 'loss = "histogram" without epsilons, since no pair is enumerated'),

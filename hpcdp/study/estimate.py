@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from hpcdp._base.plugins import import_path, plugins
-from hpcdp.losses import LOSSES, VIEWS, kind_of, validate_parameters
+from hpcdp.losses import LOSSES, VIEWS, foreign_code, kind_of, validate_parameters
 from hpcdp.losses.counts import audit_etas
 from hpcdp.notions.renyi import LARGEST_ORDER
 from hpcdp.study.section import (
@@ -189,6 +189,12 @@ class Estimate(Section):
     def default_loss(self) -> str:
         """The loss, the first of several."""
         return self.loss if isinstance(self.loss, str) else self.loss[0]
+
+    @property
+    def foreign(self) -> str | None:
+        """The class, loss or view that judges outputs and is not hpcdp's own, if any: bounds rest on its judging each alone."""
+        views = (view for view in self.view or () if view not in VIEWS)
+        return foreign_code(self.default_loss, self.parameters) or next(views, None)
 
     @property
     def other_losses(self) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ class Sampler:
         e, section = study.estimate, study.mechanism
         call, chunk = name_mechanism(study), min(e.chunk, max(e.train, e.test))
         reproducible, stream = section.reproducible, study.study.stream
-        special = call not in BUILTINS and study.method.takes_special(study)
+        special = (call not in BUILTINS or bool(e.view)) and study.method.takes_special(study)
         made = cls(study.seed, call, section.parameters, mechanism, source, chunk, reproducible, stream)
         return replace(made, special=special, as_printed=bool(e.view))
 

@@ -15,7 +15,7 @@ from hpcdp.mechanisms.outputs import Schema
 from hpcdp.store.databases import store_databases
 from hpcdp.store.fence import discard, replacing
 from hpcdp.store.layout import Generation, Layout, group_metadata
-from hpcdp.store.records import commit, put_json, read_record, record_names
+from hpcdp.store.records import commit, has_record, put_json, read_record, record_names
 from hpcdp.store.root import MARK, has_lost_its_root, is_store, latest_version, open_layout
 from hpcdp.study.changes import describe_change, may_be_either, refuse_changes, same
 from hpcdp.study.decisions import with_decisions
@@ -40,8 +40,9 @@ def mend(layout: Layout, generation: Generation) -> Iterator[str]:
         with replacing(layout, generation, layout.root / "zarr.json") as new:
             new.write_text(group_metadata(MARK))
         yield f"damaged: {layout.root / 'zarr.json'}; it is written anew"
-    last = max(latest_version(layout), *map(int, record_names(layout, _STUDY)), 0, 0)
-    for version in range(1, last + 1):
+    copied = {int(name) for name in record_names(layout, _STUDY) if name.isdigit()}
+    versions = sorted({*range(1, latest_version(layout) + 1), *copied})
+    for version in versions:
         try:
             sound_study(layout, version)
             continue
@@ -50,14 +51,12 @@ def mend(layout: Layout, generation: Generation) -> Iterator[str]:
         if (body := _copy_of(layout, version)) is not None:
             yield f"damaged: {words}; it is written anew"
             put_json(layout, layout.study(version), body, generation)
-        elif version == last and any(
-            record_names(layout, kind) for kind in ("samples", "packs", "fits", "counts", "pilots")
-        ):
-            raise StoreError(
-                f"{words}, and so is its copy; nothing tells any more which study the store's counts are of; give another "
-                f"{option('store')}, or a copy of that file"
-            )
-        elif version == last:
+        elif version == versions[-1]:
+            if any(record_names(layout, kind) for kind in ("samples", "packs", "fits", "counts", "pilots")):
+                raise StoreError(
+                    f"{words}, and so is its copy; nothing tells any more which study the store's counts are of; give another "
+                    f"{option('store')}, or a copy of that file"
+                )
             yield f"damaged: {words}; it is written anew"
             discard(layout, generation, layout.study(version))
 
@@ -129,11 +128,14 @@ def save_problem(layout: Layout, problem: Problem, generation: Generation, allow
     if old is not None:
         _refuse_other(layout.root, old, body, problem, allow_changed_code)
     store_databases(layout, dict(zip(body["databases"], problem.databases, strict=True)), generation)
-    if same(old, body):  # another folder is another version: workers import from the folder that a version names
-        return version
-    commit(layout, _STUDY, str(version + 1), {"body": body}, generation)
-    put_json(layout, layout.study(version + 1), body, generation)
-    return version + 1
+    if not same(old, body):  # another folder is another version: workers import from the folder that a version names
+        version += 1
+        put_json(layout, layout.study(version), body, generation)
+    if not has_record(
+        layout, _STUDY, str(version)
+    ):  # after the file, or the copy of a version that never was would be taken
+        commit(layout, _STUDY, str(version), {"body": body}, generation)
+    return version
 
 
 def refuse_other_study(root: Path, problem: Problem, allow_changed_code: bool) -> None:

@@ -51,6 +51,8 @@ def order(pairs: int, tested: Iterable[tuple[list[Span], list[int]]]) -> Arrays:
 
 def special(problem: Problem, index: Index) -> Arrays:
     """Of how many test outputs of each side an entry is NaN, infinite or None, where any is."""
+    if not problem.sampler.special:
+        return {}
     wanted, counts = problem.thresholds.tolist(), np.zeros((len(problem.pairs), 2), np.int64)
     for pair, model in enumerate(problem.model_keys):
         stage = problem.stage_of("test", pair)

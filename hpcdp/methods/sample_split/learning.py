@@ -37,7 +37,7 @@ def learn_pair(context: Context, series: Series) -> Learned:
     kept = restored(context, series) if method_of(problem).serves_any(context) else None
     if kept is not None:  # thresholds were added to those that it was learned for
         return Learned(kept, _training(kept, d, d_prime))
-    model = context.loss_of(number).fit(d, d_prime)
+    model = context.loss_of_pair(number).fit(d, d_prime)
     if problem.is_screened:
         return Learned(
             model.counter(thresholds), records_facts=False

@@ -148,7 +148,7 @@ class SampleSplit(Method):
     def restore(self, context: Context, series: Series, state: State) -> Counter:
         if context.problem.is_refined:
             return restore_counter(state, context.loss)
-        return context.loss_of(series.pair).restore(state, np.asarray(series.columns))
+        return context.loss_of_pair(series.pair).restore(state, np.asarray(series.columns))
 
     def stages_of(self, problem: Problem, series: Series) -> Sequence[Stage]:
         return [problem.stage_of(series.stage.name, series.pair, side) for side in (0, 1)]
