@@ -27,11 +27,6 @@ def tell_by(send: Callable[..., None]) -> None:
     _send = send
 
 
-def is_child() -> bool:
-    """Whether this process is a child process."""
-    return _send is not None
-
-
 def drawing(describe: Callable[[], str], limit: float | None = None) -> AbstractContextManager[None]:
     """Draw a chunk, or ask a user's own loss, within. limit: seconds after which the process is ended."""
     return _announced("step", _steps, lambda: (describe(), limit))

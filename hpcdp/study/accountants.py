@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp._base.doing import is_child
 from hpcdp._base.node import NodeExecutor
 from hpcdp.mechanisms.user_code import import_object
 from hpcdp.notions.curve import TradeOffCurve
@@ -36,15 +35,13 @@ def read_pld(path: str, folder: Path) -> TradeOffCurve:
 
 @lru_cache(maxsize=16)
 def _curve(path: str, folder: Path, _modules: frozenset[tuple[Path, int]]) -> TradeOffCurve:
-    if is_child():
-        return TradeOffCurve.from_delta(*_deltas(path, folder))
     with NodeExecutor(1) as node:
         return TradeOffCurve.from_delta(*node.submit(_deltas, path, folder).result())
 
 
 def _deltas(path: str, folder: Path) -> tuple[Floats, Floats]:
     """Levels, and the δ that an accountant gives there, never rising."""
-    found = import_object(path, folder, "study.claim")
+    found = import_object(path, folder, "claim")
     asked = getattr(found, "get_delta_for_epsilon", None)
     levels = np.append(np.linspace(0.0, _NEAR, _LEVELS), np.geomspace(_NEAR, _FAR, _FEWER)[1:])
     if asked is None and not hasattr(found, "get_delta"):

@@ -38,6 +38,9 @@ from hpcdp.study.section import STORED, WHOLE, Key, Section
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 
 
+_NAMES_CODE = re.compile(r"\bpld\s*\(")  # of claims
+
+
 class Header(Section):
     """[study]: what it is called, the seed from which the whole run follows, and an optional claim.
 
@@ -62,6 +65,11 @@ class Header(Section):
         for key in ("claim", "about", "owner"):
             if (text := getattr(self, key)) is not None and not text.isprintable():
                 raise ValueError(f"{key}: one line of characters that can be printed; given: {text!r}")
+        if self.claim is not None and _NAMES_CODE.search(self.claim):  # who reads a store runs no code that it names
+            raise ValueError(
+                f"claim: {self.claim} names code, which a study may not; accepted: --claim of verify and audit, and "
+                "hpcdp.verify(result, claim)"
+            )
         return self
 
 

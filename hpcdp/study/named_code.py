@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 from collections.abc import Iterator, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -21,8 +20,6 @@ from hpcdp.study.distributions import Distribution
 from hpcdp.study.file import Study
 from hpcdp.study.mechanism import FunctionCall, ProgramCall
 from hpcdp.study.stored import stored_study
-
-_PLD = re.compile(r"\bpld\s*\(\s*['\"]?([^'\")]*)")  # what accountants' claims name
 
 
 def own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[str, str]:
@@ -70,15 +67,6 @@ def refuse_foreign_code(layout: Layout, given: Study | None = None) -> None:
             f"pickles, which would run as yours: {'; '.join(code)}; read it and add "
             f"{option('trust_code', True)}, or give another {option('store')}"
         )
-
-
-def refuse_foreign_claim(claim: str, store: Path) -> None:
-    """StudyError where reading a store's claim would run code, and another user could say which; or it is no store at all."""
-    if not _PLD.search(claim) or (store.is_dir() and not _owners(Layout(store)) - {os.geteuid()}):
-        return
-    raise StudyError(
-        f"study.claim: {claim} names code, and {store} is not a store of your own; read that code and copy it, or copy the store"
-    )
 
 
 def _owners(layout: Layout) -> set[int]:
@@ -144,8 +132,6 @@ def _named(study: Study) -> Iterator[str]:
         yield f"mechanism.parameters.score = {_where(str(section.parameters.get('score')), study.folder)}"
     elif ":" in call:
         yield f"mechanism.call = {_where(call, study.folder)}"
-    for path in _PLD.findall(study.study.claim or ""):
-        yield f"study.claim = {_where(path, study.folder)}"
     own = named_code(e.default_loss, e.parameters)
     more = [("estimate.loss", own)] if own is not None and own != e.default_loss else []
     for key, path in (*study.named_paths(), *more):

@@ -355,6 +355,7 @@ STUDIES: dict[str, Callable[[Any], Any]] = {
     "name": changed_study(study={"name": ESCAPE}),
     "name outward": changed_study(study={"name": "../../x"}),
     "code": changed_study(mechanism={"call": "evil:noisy"}),
+    "claim": changed_study(study={"claim": "pld(evil:noisy)"}),
     "program": changed_study(mechanism={"call": {"command": ["/bin/sh", "-c", "touch ../canary"]}}),
     "loss": changed_study(estimate={"loss": "learned", "parameters": {"model": "evil:Classifier"}}),
     "many chunks": changed_study(estimate={"test": 10**30, "chunk": 1}),
