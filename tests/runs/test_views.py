@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import call
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
@@ -128,6 +129,22 @@ def test_several_views_share_draws_and_level(tmp_path: Path) -> None:
     assert hpcdp.verify(plain, "laplace(epsilon=1)").verdict != VIOLATION
     with pytest.raises(StudyError, match=r"estimate\.view"):
         hpcdp.spectrum(textbook, [0.0], [1.0], view="bits", store=tmp_path / "both.zarr", **how)
+
+
+@pytest.mark.parametrize(("view", "code"), [("bits", 3), ("value", 0)])
+def test_audits_see_the_view_too(view: str, code: int, tmp_path: Path) -> None:
+    """The values keep the claim, and the bits do not: by boxes, and batch by batch."""
+    (tmp_path / "own.py").write_text(
+        "def noisy(database, size, rng):\n    return database[0] + rng.laplace(size=size)\n"
+    )
+    study = tmp_path / "study.toml"
+    study.write_text(
+        '[study]\nname = "s"\nseed = 3\n[mechanism]\ncall = "own:noisy"\n[pairs]\ngiven = [{ d = [0.0], d_prime = [1.0] }]\n'
+        f'[estimate]\ntrain = 20000\ntest = 20000\nepsilons = [0.0]\nloss = "knn"\nview = "{view}"\n'
+    )
+    for more in ((), ("--sequential",)):
+        store = tmp_path / f"{len(more)}.zarr"
+        call("audit", study, "--claim", "laplace(epsilon=1)", "--store", store, "--workers", 0, *more, code=code)
 
 
 @pytest.mark.parametrize("kind", ["npy", "callable"])

@@ -59,6 +59,7 @@ def test_an_accountant_of_renyi_divergences_allows_more(folder: Path) -> None:
     assert (claim.delta(LEVELS) > GaussianShift(1.0).spectrum(LEVELS)).all()
 
 
+@pytest.mark.slow
 def test_false_claims_are_refuted_and_true_ones_are_not(folder: Path) -> None:
     """μ = 1 against .98, with 5·10⁵ test outputs of each database, ε at most 1."""
     false, true = (parse_claim(f"pld(accounts:{name})", folder) for name in ("less", "loss"))
