@@ -34,6 +34,7 @@ _OF_OTHERS = (
     "seed",
     "parameters",
     "reproducible",
+    "raises",
     "claim",
     "name",
 )  # what of `spectrum` is no key of [estimate]
@@ -49,8 +50,7 @@ def study_of(function: Callable[..., Any] | str, d: Any, d_prime: Any, given: Ma
     mechanism: dict[str, Any] = {"call": function}
     if not given.get("reproducible", True):
         mechanism["reproducible"] = False
-    if given.get("parameters") is not None:
-        mechanism["parameters"] = given["parameters"]
+    mechanism |= {key: given[key] for key in ("parameters", "raises") if given.get(key) is not None}
     estimate = {key: value for key, value in given.items() if key not in _OF_OTHERS}
     return Study.from_dict(
         {

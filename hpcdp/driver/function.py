@@ -25,6 +25,7 @@ def spectrum(
     seed: int = 0,
     parameters: Mapping[str, Any] | None = None,
     reproducible: bool = True,
+    raises: Sequence[str | type[Exception]] | None = None,
     claim: str | None = None,
     name: str | None = None,
     store: str | Path | None = None,
@@ -48,6 +49,7 @@ def spectrum(
         seed: at least 0, from which all draws follow: the same at every call, unless another is given.
         parameters: keyword arguments of the function, JSON values.
         reproducible: whether all its randomness comes from rng; False of one with generators of its own, which may lack rng.
+        raises: exceptions that are outputs where the function raises them: classes, or names as "ValueError", "module:Class".
         claim, name: of the study; by default no claim, and the function's name.
         store: where samples and counts are kept, to go on with; None: a temporary folder that goes when the result does.
         cluster, workers, client, allow_changed_code, progress: as in `run`.
@@ -61,6 +63,6 @@ def spectrum(
     from hpcdp.driver.direct import run_study, study_of
 
     given = {"epsilons": epsilons, "seed": seed, "parameters": parameters, "reproducible": reproducible}
-    study = study_of(function, d, d_prime, {**estimate, **given, "claim": claim, "name": name})
+    study = study_of(function, d, d_prime, {**estimate, **given, "raises": raises, "claim": claim, "name": name})
     how = {"cluster": cluster, "workers": workers, "client": client, "allow_changed_code": allow_changed_code}
     return run_study(study, store, progress=progress, **how)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from hpcdp._base.messages import did_you_mean
 from hpcdp._base.raised import Blamed
 from hpcdp.errors import MechanismError, StudyError
+from hpcdp.mechanisms.exceptions import Catching
 from hpcdp.mechanisms.tabular import plain_output, plain_outputs
 
 _MANY = "mechanism(database, size, rng, **parameters)"
@@ -21,15 +24,21 @@ _ONE = "mechanism(database, rng, **parameters)"
 
 @dataclass(frozen=True)
 class CallableMechanism:
-    """A mechanism function bound to its parameters. vectorised: whether it takes `size`; takes_rng: whether `rng`."""
+    """A mechanism function bound to its parameters. vectorised: whether it takes `size`; takes_rng: whether `rng`.
+
+    catching: its calls, where some exceptions are outputs.
+    """
 
     function: Callable[..., Any]
     parameters: Mapping[str, Any]
     vectorised: bool
     takes_rng: bool = True
+    catching: Catching | None = None
 
     def draw(self, database: Any, size: int, rng: np.random.Generator) -> Any:
         """`size` outputs as the function returns them; whatever it raises becomes a MechanismError."""
+        if self.catching is not None:
+            return self.catching.draw(database, size, rng)
         arguments = self._arguments(rng)
         with Blamed("the mechanism", MechanismError) as guard:
             if self.vectorised:
@@ -39,6 +48,19 @@ class CallableMechanism:
                 found.append(plain_output(self.function(database.copy(), **arguments)))
                 guard.end_copy()
             return found
+
+    def catch(self, raises: Sequence[str], folder: Path, by_value: bool) -> CallableMechanism:
+        """The same with exceptions of these classes as outputs; StudyError where it gives many outputs a call."""
+        if self.vectorised:
+            raise StudyError(
+                f"mechanism.raises: was given with a mechanism that takes size; accepted: {_ONE}, which gives one output a call"
+            )
+        call = partial(self._call, self.function, dict(self.parameters))
+        return replace(self, catching=Catching.of(call, self.function, raises, folder, by_value))
+
+    @staticmethod
+    def _call(function: Callable[..., Any], parameters: dict[str, Any], database: Any, rng: np.random.Generator) -> Any:
+        return function(database, rng=rng, **parameters)
 
     def draw_alone(
         self,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hpcdp._base.integers import exact_integers, lost_integer
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import MechanismError
-from hpcdp.mechanisms.special import as_integers, as_reals, encode, encode_none
+from hpcdp.mechanisms.special import Raised, as_integers, as_reals, encode, encode_none, fill_raised, is_raised
 from hpcdp.mechanisms.spelling import items_of, refused_integer, spell_outputs
 
 Outputs = NDArray[Any]
@@ -149,7 +149,22 @@ def _unrounded(items: Any, array: NDArray[Any]) -> NDArray[Any]:
     return exact_integers(items, array)
 
 
+def _with_raised(items: Sequence[Any], size: int, schema: Schema | None, as_printed: bool) -> Outputs:
+    """Outputs of which some are exceptions: beside text the class's name, else a number in each column that stands for it."""
+    raised = {at: item for at, item in enumerate(items) if isinstance(item, Raised)}
+    rest = [item for item in items if not isinstance(item, Raised)]
+    others = _of_items(rest, size - len(raised), schema, as_printed) if rest else np.empty(0)
+    if others.dtype == object or (schema is not None and schema.kind == "bytes"):
+        found = np.empty(len(items), object)
+        found[[at for at in range(len(items)) if at not in raised]] = others
+        found[list(raised)] = [item.name.encode() for item in raised.values()]
+        return found
+    return fill_raised(others, {at: item.place for at, item in raised.items()})
+
+
 def _of_items(items: Sequence[Any], size: int, schema: Schema | None, as_printed: bool) -> Outputs:
+    if any(isinstance(item, Raised) for item in items):
+        return _with_raised(items, size, schema, as_printed)
     if schema is not None and schema.kind == "bytes":
         return spell_outputs(items, size)
     try:
@@ -239,6 +254,8 @@ def conform(outputs: Outputs, schema: Schema) -> Outputs:
     found = schema_of(outputs)
     if found == schema:
         return outputs
+    if found.columns is None and schema.columns is not None and is_raised(outputs):
+        return conform(np.repeat(outputs[:, None], schema.columns, axis=1), schema)
     kinds = (found.kind, schema.kind) if found.columns == schema.columns else None
     if kinds == ("int", "float"):
         return as_reals(outputs)

@@ -1,4 +1,4 @@
-"""NaN, infinities and None as outputs: numbers that stand for them, which no loss takes for numbers.
+"""NaN, infinities, None and exceptions as outputs: numbers that stand for them, which no loss takes for numbers.
 
 A mechanism that returns one of these numbers itself has it read as what it stands for: a function of the output, so that all
 bounds hold.
@@ -6,20 +6,42 @@ bounds hold.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+MOST_RAISED = 8
+"""Classes of exceptions that a study may name."""
+
 _LARGEST = float(np.finfo(np.float64).max)
-_LEAST = float(np.nextafter(_LARGEST, 0.0))
+_STEP = 2.0**971  # between neighbours there
+_LEAST = _LARGEST - (1 + MOST_RAISED) * _STEP
 """The least of the numbers, up to the sign, that stand for no number."""
 
-_FLOATS = {"inf": _LARGEST, "nan": _LEAST, "None": -_LEAST, "-inf": -_LARGEST}
+_FLOATS = {"inf": _LARGEST, "nan": _LARGEST - _STEP, "None": _STEP - _LARGEST, "-inf": -_LARGEST} | {
+    f"exception {place + 1}": (2 + place) * _STEP - _LARGEST for place in range(MOST_RAISED)
+}
 _INTEGERS = {
     name: -(2**63) + 4096 * place for place, name in enumerate(_FLOATS)
 }  # so far apart that float64 tells them
 _MOST_INTEGER = max(_INTEGERS.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Raised:
+    """An output that is an exception.
+
+    place: of its class among those that the study names. name: of that class. database, seed: what the call had. stream: the
+    class of its generator.
+    """
+
+    place: int
+    name: str
+    database: Any
+    seed: list[int]
+    stream: Any
 
 
 def encode(values: NDArray[np.float64]) -> None:
@@ -40,6 +62,28 @@ def encode_none(items: NDArray[Any]) -> NDArray[Any] | None:
     found = np.full(items.shape, _INTEGERS["None"] if whole else _FLOATS["None"], np.int64 if whole else np.float64)
     found[~missing] = rest
     return found
+
+
+def fill_raised(numbers: NDArray[Any], places: dict[int, int]) -> NDArray[Any]:
+    """Outputs that are numbers, with others between them that are exceptions.
+
+    places: of each exception, by its place among all outputs, its class's place among those that the study names.
+    """
+    is_float = numbers.dtype.kind == "f" or not len(numbers)
+    codes = _FLOATS if is_float else _INTEGERS
+    size = len(numbers) + len(places)
+    found = np.empty((size, *numbers.shape[1:]), np.float64 if is_float else np.int64)
+    found[~np.isin(np.arange(size), list(places))] = numbers
+    for at, place in places.items():
+        found[at] = codes[f"exception {place + 1}"]
+    return found
+
+
+def is_raised(outputs: NDArray[Any]) -> bool:
+    """Whether all outputs are exceptions, so that nothing tells what others look like."""
+    if outputs.dtype.kind != "f" or not outputs.size:
+        return False
+    return bool(outputs.min() >= _FLOATS["exception 1"] and outputs.max() <= _FLOATS[f"exception {MOST_RAISED}"])
 
 
 def is_special(outputs: NDArray[Any]) -> NDArray[np.bool_]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpcdp.losses import kind_of, validate_parameters
-from hpcdp.mechanisms import READERS
+from hpcdp.mechanisms import BUILTINS, READERS
 from hpcdp.mechanisms import STORED as STORED_SAMPLES
 from hpcdp.study.estimate import DEFAULT_TEST, Estimate
 from hpcdp.study.mechanism import ProgramCall
@@ -58,6 +58,12 @@ _CLASHES = (
     ("program", "mechanism.timeout", "timeout", "call = { command = [...], timeout = ... }"),
     ("reader", "mechanism.timeout", "timeout", "none; leave this key out"),
     ("reader", "mechanism.reproducible", "unreproducible", "what is reproducible; leave this key out"),
+    (
+        "raises",
+        "mechanism.raises",
+        "program reader builtin unreproducible",
+        "a function that gives one output a call, with all its randomness from rng",
+    ),
     ("stream", "study.stream", "reader program", "what draws here; leave this key out"),
     ("distributional", "pairs.distributional", "reader", "a mechanism that draws: a built-in, a callable or a program"),
 )
@@ -93,6 +99,8 @@ def _settings(study: Any) -> dict[str, str]:
         "unreproducible": (not mechanism.reproducible, "mechanism.reproducible = false, of randomness of its own"),
         "timeout": (mechanism.timeout is not None, "mechanism.timeout, for which outputs are drawn in another process"),
         "impossible": (mechanism.impossible is not None, "mechanism.impossible"),
+        "raises": (mechanism.raises is not None, "mechanism.raises"),
+        "builtin": (isinstance(call, str) and call in BUILTINS, f"mechanism.call = {call!r}"),
         "stream": (
             "stream" in study.study.model_fields_set and study.study.stream != "numpy",
             f"study.stream = {study.study.stream!r}",

@@ -278,6 +278,7 @@ _NAMED = (
     "pairs.distributional.call",
     "estimate.loss",
     "mechanism.impossible",
+    "mechanism.raises",
     "at_risk.query",
     "at_risk.population.call",
 )
@@ -292,10 +293,12 @@ def with_names(value: Any, folder: Path, key: str = "") -> Any:
     """
     if isinstance(value, Mapping) and any(name.startswith(f"{key}." if key else "") for name in _NAMED):
         return {own: with_names(one, folder, f"{key}.{own}" if key else str(own)) for own, one in value.items()}
-    if isinstance(value, list) and key == _LIST:
+    if isinstance(value, list) and key in (_LIST, *_NAMED):
         return [with_names(one, folder, key) for one in value]
     if key not in _NAMED or not callable(value):
         return value
+    if isinstance(value, type) and value.__module__ == "builtins":
+        return value.__name__
     found = import_path(value, folder)
     if found is None:
         raise StudyError(

@@ -13,6 +13,7 @@ from hpcdp.errors import StudyError
 from hpcdp.mechanisms import BUILTINS, READERS
 from hpcdp.mechanisms.code_digest import digest_function
 from hpcdp.mechanisms.functions import name_of, unsendable
+from hpcdp.mechanisms.special import MOST_RAISED
 from hpcdp.study.section import NULL, Key, Seconds, Section, one_of_types
 
 
@@ -63,6 +64,7 @@ class MechanismSection(Section):
 
     reproducible: whether outputs are a function of the seed; False keeps every sample, for none can be drawn again.
     timeout: seconds that a callable may take for a chunk, after which its process is ended; None: as long as it takes.
+    raises: built-in exceptions, such as "ValueError", or "module:Class", which are outputs where the mechanism raises them.
     isolated: accepted and ignored: the study's code runs in processes of its own, always.
     impossible: "package.module:predicate" of outputs that the study declares D′ cannot produce, for random tapes.
     """
@@ -77,6 +79,14 @@ class MechanismSection(Section):
     parameters: Annotated[dict[str, Any], Key("law")] = Field(default_factory=dict)
     reproducible: Annotated[bool, Key("law", absent=True)] = True
     timeout: Annotated[Seconds | None, Key("nothing", "change", absent=None)] = None
+    raises: Annotated[
+        Annotated[
+            list[Annotated[str, Field(pattern=r"^(\w+|[\w.]+:[\w.]+)$")]],
+            Field(min_length=1, max_length=MOST_RAISED),
+        ]
+        | None,
+        Key("law", absent=None),
+    ] = None
     isolated: Annotated[bool, Key("nothing", "change", absent=True)] = True
     impossible: Annotated[
         Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")] | None, Key("family", "change", absent=None)

@@ -31,10 +31,10 @@ def own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[str
     if (declared := study.mechanism.impossible) is not None:
         import_callable(declared, study.folder, "mechanism.impossible")
         found[f"mechanism.impossible: the source of {declared}"] = source_digest(declared, study.folder)
-    for view in study.estimate.view or ():
-        if ":" in view:
-            import_callable(view, study.folder, "estimate.view")
-            found[f"estimate.view: the source of {view}"] = source_digest(view, study.folder)
+    for where, names in (("estimate.view", study.estimate.view), ("mechanism.raises", study.mechanism.raises)):
+        for name in (name for name in names or () if ":" in name):
+            import_callable(name, study.folder, where)
+            found[f"{where}: the source of {name}"] = source_digest(name, study.folder)
     path = named_code(study.estimate.default_loss, study.estimate.parameters)
     key = "loss" if path == study.estimate.default_loss else "parameters"
     if path is not None:

@@ -21,6 +21,7 @@ from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._pcg64 import PCG64
 from hpcdp.mechanisms._program import ProgramMechanism, bind_program, name_program, program_digest
 from hpcdp.mechanisms.code_digest import digest_function
+from hpcdp.mechanisms.exceptions import Catching
 from hpcdp.mechanisms.functions import held, other_there
 from hpcdp.mechanisms.outputs import Outputs, Schema, canonicalise, conform
 from hpcdp.mechanisms.pair_draws import PairDraws
@@ -37,6 +38,8 @@ from hpcdp.study.file import Study
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
 
 Mechanism = Draws | StoredSamples
+
+_WITH_SPECIAL = "studies without tape, refine, target, time, pure, at_risk and the losses histogram and literal-knn"
 
 TRIAL_SIZE = 16
 """Outputs of a first trial, where that does not take long."""
@@ -81,7 +84,7 @@ class Sampler:
             source = program_digest(command, study.folder)
         elif isinstance(section.call, FunctionCall):
             mechanism, source = (
-                bind(given_function(section), parameters, call, section.reproducible),
+                _catching(bind(given_function(section), parameters, call, section.reproducible), study, True),
                 section.call.digest,
             )
         elif call == STORED:
@@ -97,7 +100,8 @@ class Sampler:
             found = import_callable(call, study.folder, "mechanism.call")
             if (given := held(call)) is not None and digest_function(found, code_alone=True) != given:
                 raise other_there(call)
-            mechanism, source = bind(found, parameters, call, section.reproducible), source_digest(call, study.folder)
+            mechanism = _catching(bind(found, parameters, call, section.reproducible), study, False)
+            source = source_digest(call, study.folder)
         else:
             names = [*BUILTINS, *READERS]
             raise StudyError(
@@ -129,12 +133,24 @@ class Sampler:
     def _canonical(self, raw: Any, size: int, schema: Schema | None = None, *, fresh: bool = False) -> Outputs:
         """Canonical outputs; MechanismError where special values among them have no place."""
         outputs = canonicalise(raw, size, schema, fresh=fresh, as_printed=self.as_printed)
+        if self._catching is not None and outputs.dtype.kind == "b":  # exceptions have a place among integers
+            outputs = outputs.astype(np.int64)
         if not self.special and self.call not in BUILTINS and has_special(outputs):
             raise MechanismError(
-                f"the mechanism returned {name_special(outputs)}; accepted: finite numbers, and NaN, infinities and None only of "
-                "studies without tape, refine, target, time, pure, at_risk and the losses histogram and literal-knn"
+                f"the mechanism returned {name_special(outputs)}; accepted: finite numbers, and NaN, infinities and None only in "
+                f"{_WITH_SPECIAL}"
             )
         return outputs
+
+    @property
+    def _catching(self) -> Catching | None:
+        return self.mechanism.catching if isinstance(self.mechanism, CallableMechanism) else None
+
+    def _recurring(self, raw: Any) -> Any:
+        """Outputs as they come; MechanismError where an exception among them does not recur."""
+        if self._catching is not None:
+            self._catching.confirm(raw)
+        return raw
 
     def key(self, database: Input) -> str:
         """Key of the law of the mechanism on this input."""
@@ -157,7 +173,7 @@ class Sampler:
         """Outputs from the random stream of any key, canonical and in the study's schema."""
         if isinstance(self.mechanism, StoredSamples):
             raise MechanismError("stored samples cannot be drawn anew")
-        raw = self._outputs(database, size, self._generator(key, stage, chunk))
+        raw = self._recurring(self._outputs(database, size, self._generator(key, stage, chunk)))
         if schema.kind == "bytes":
             return self._canonical(raw, size, schema)
         fresh = sys.getrefcount(raw) == _ALONE and not weakref.getweakrefcount(raw)  # held by this variable alone
@@ -213,7 +229,7 @@ class Sampler:
 
     def first_trial(self, database: Input, size: int) -> tuple[Outputs, bool]:
         """The first trial's outputs, and whether they came one by one as lists, tuples or vectors, of any length perhaps."""
-        raw = self.unchecked(database, size, 0)
+        raw = self._recurring(self.unchecked(database, size, 0))
         items = items_of(raw) or ()
         return self._canonical(raw, size), len(items) > 0 and isinstance(items[0], list | tuple | np.ndarray)
 
@@ -230,6 +246,16 @@ class Sampler:
         if isinstance(database, Conditional):
             return database.draw(self.mechanism, size, rng)
         return self.mechanism.draw(database if self.frames is None else self.frames.decode(database), size, rng)
+
+
+def _catching(mechanism: CallableMechanism, study: Study, by_value: bool) -> CallableMechanism:
+    """The mechanism with the exceptions that the study names as outputs."""
+    raises = study.mechanism.raises
+    if raises is None:
+        return mechanism
+    if not study.method.takes_special(study):
+        raise StudyError(f"mechanism.raises: {', '.join(raises)} was given; accepted: only in {_WITH_SPECIAL}")
+    return mechanism.catch(raises, study.folder, by_value)
 
 
 def _frames_of(study: Study, mechanism: Mechanism) -> Frames | None:

@@ -23,7 +23,7 @@ from hpcdp.keys import digest_array
 from hpcdp.mechanisms._program import ProgramMechanism
 from hpcdp.mechanisms.outputs import Outputs, Schema, schema_of, widest
 from hpcdp.mechanisms.pair_draws import PairDraws
-from hpcdp.mechanisms.special import is_none
+from hpcdp.mechanisms.special import is_none, is_raised
 from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.study._timing import Timing, time_draws
 from hpcdp.study.databases import Input
@@ -117,7 +117,7 @@ def _try_out(
     time_draws: TimeDraws | None,
 ) -> Trial:
     begin = time.perf_counter()
-    schemas: list[Schema] = []
+    schemas: list[Schema | None] = []  # None where all outputs are exceptions
     seen: list[float] = []
     tried: list[Tried] = []
     are_sequences: list[bool] = []
@@ -149,9 +149,10 @@ def _try_out(
             if number < 2:
                 _check_randomness(sampler, database, outputs)
             if number < 2 and may_be_mixed:
-                schemas.append(schema_of(sampler.trial(database, _SEQUENCES * size, 3)))
+                more = sampler.trial(database, _SEQUENCES * size, 3)
+                schemas.append(None if is_raised(more) else schema_of(more))
                 tried.append((sampler, database))
-        schemas.append(schema_of(outputs))
+        schemas.append(None if is_raised(outputs) else schema_of(outputs))
         tried.append((sampler, database))
         has_value |= not is_none(outputs)
         if outputs.dtype.kind == "f" and outputs.ndim == 1:
@@ -160,12 +161,13 @@ def _try_out(
         raise StudyError("pairs: at least one pair; given: none")
     if not has_value:
         raise MechanismError("it returned None each time; does it return a value?")
-    lengths = {found.columns for found in schemas}
+    known = [found for found in schemas if found is not None] or [Schema("float", None)]
+    lengths = {found.columns for found in known}
     # sequences of one length each, but not of the same for all databases
     is_mixed = len(lengths) > 1 and bool(are_sequences) and all(are_sequences)
-    schema = Schema("bytes", None) if is_mixed else widest(schemas)
+    schema = Schema("bytes", None) if is_mixed else widest(known)
     for (one, database), found in zip(tried, schemas, strict=True):
-        if found.kind != schema.kind == "bytes":
+        if (found is None or found.kind != "bytes") and schema.kind == "bytes":
             one.trial(database, size, 0, schema)
     timing = time_trials(tried, size) if time_draws is None else time_draws(tried, schema, size)
     _refuse_slow_chunks(sampler, timing)

@@ -208,7 +208,13 @@ class SampleSplit(Method):
         of = " and ".join(
             f"{count:,} of {side}" for count, side in zip(result["special"][pair], ("D", "D′"), strict=True)
         )
-        return [f"NaN, infinities and None are values of their own: of the test outputs of pair {pair} {of} hold one."]
+        raises = result.study.mechanism.raises
+        kinds = (
+            "NaN, infinities and None"
+            if raises is None
+            else f"NaN, infinities, None and {' and '.join(raises)} (raised)"
+        )
+        return [f"{kinds} are values of their own: of the test outputs of pair {pair} {of} hold one."]
 
     def describe_columns(self, result: Any, sure: str) -> list[str]:
         sizes = [describe_sizes(result)] if result.study.estimate.has_budget else []

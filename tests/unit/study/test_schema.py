@@ -89,7 +89,7 @@ STUDIES: dict[str, dict[str, Any]] = {
     },
     "distributional": {
         "study": HEAD,
-        "mechanism": {"call": "own:f"},
+        "mechanism": {"call": "own:f", "raises": ["ValueError", "own:Refused"]},
         "pairs": {
             "distributional": [
                 {"call": "own:g", "parameters": {}, "index": [0], "values": [0, 1], "exchangeable": True}

@@ -1,0 +1,174 @@
+"""Exceptions that a study names are outputs, where they recur: of numbers, vectors and texts, against exact δ."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import hpcdp
+from hpcdp.errors import HpcdpError, StudyError
+from hpcdp.study.file import Study
+
+SHARE = 0.1  # of calls on D′ that raise
+SIZES = {"train": 1000, "test": 4000, "epsilons": [0.0, 2.0]}
+
+
+def _refuse(database: NDArray[Any], rng: np.random.Generator) -> None:
+    if database[0] == 1 and rng.random() < SHARE:
+        raise ValueError("out of range")
+
+
+def number(database: NDArray[Any], rng: np.random.Generator) -> float:
+    _refuse(database, rng)
+    return float(rng.normal())
+
+
+def whole(database: NDArray[Any], rng: np.random.Generator) -> int:
+    _refuse(database, rng)
+    return int(rng.integers(3))
+
+
+def truth(database: NDArray[Any], rng: np.random.Generator) -> bool:
+    _refuse(database, rng)
+    return bool(rng.integers(2))
+
+
+def vector(database: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
+    _refuse(database, rng)
+    return rng.normal(size=3)
+
+
+def text(database: NDArray[Any], rng: np.random.Generator) -> str:
+    _refuse(database, rng)
+    return "ab"[rng.integers(2)]
+
+
+def nested(database: NDArray[Any], rng: np.random.Generator) -> tuple[str, float]:
+    _refuse(database, rng)
+    return "a", float(rng.integers(2))
+
+
+@pytest.mark.few
+@pytest.mark.parametrize("mechanism", [number, whole, truth, vector, text, nested])
+def test_what_one_database_alone_raises_is_certified(mechanism: Any) -> None:
+    """Its share is δ at every ε: .1 of 4,000 are 400 ± 19, of which .07 is certified."""
+    found = hpcdp.spectrum(mechanism, [0.0], [1.0], raises=["ValueError"], loss="knn", **SIZES)
+    for row in found.spectrum():
+        assert SHARE * 0.7 < row["lower"] <= SHARE * 1.24  # 5 standard errors above
+    assert found.spectrum()[1]["delta"] == pytest.approx(SHARE, rel=0.24)
+
+
+@pytest.mark.parametrize("mechanism", [number, vector, text, nested])
+def test_a_database_that_gives_nothing_else(mechanism: Any) -> None:
+    def always(database: NDArray[Any], rng: np.random.Generator) -> Any:
+        if database[0] == 1:
+            raise KeyError("none")
+        return mechanism(database, rng)
+
+    found = hpcdp.spectrum(always, [0.0], [1.0], raises=["LookupError"], **SIZES)
+    assert all(row["delta"] == 1.0 and row["lower"] > 0.95 for row in found.spectrum())
+
+
+def test_classes_are_told_apart() -> None:
+    """Each raises in half of the calls, D the one class and D′ the other: δ = .5, up to 5 standard errors."""
+
+    def mechanism(database: NDArray[Any], rng: np.random.Generator) -> float:
+        if rng.integers(2):
+            raise (ValueError if database[0] == 1 else KeyError)("x")
+        return 0.0
+
+    found = hpcdp.spectrum(mechanism, [0.0], [1.0], raises=[KeyError, ValueError], **SIZES)
+    assert found.spectrum()[0]["delta"] == pytest.approx(0.5, abs=0.06)
+
+
+def test_a_class_of_the_study_and_a_resumed_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store of 2 runs holds what one run gives; the table says how many outputs are exceptions."""
+    (tmp_path / "refusing_release.py").write_text(
+        dedent(
+            """
+            class Refused(Exception):
+                def __init__(self, why, code):
+                    super().__init__(why)
+
+            def release(database, rng):
+                if database[0] == 1 and rng.random() < 0.1:
+                    raise Refused("no", 3)
+                return rng.normal()
+            """
+        )
+    )
+    body = {
+        "study": {"name": "refused", "seed": 3},
+        "mechanism": {"call": "refusing_release:release", "raises": ["refusing_release:Refused"]},
+        "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
+        "estimate": SIZES,
+    }
+    monkeypatch.chdir(tmp_path)
+    whole_run = hpcdp.run(Study.from_dict(body, tmp_path), tmp_path / "one.zarr")
+    small = {**body, "estimate": {**SIZES, "epsilons": [0.0]}}
+    hpcdp.run(Study.from_dict(small, tmp_path), tmp_path / "two.zarr")
+    resumed = hpcdp.run(Study.from_dict(body, tmp_path), tmp_path / "two.zarr")
+    assert whole_run.spectrum() == resumed.spectrum()
+    assert 305 < int(whole_run["special"][0, 1]) < 495  # 5 standard errors of a share of .1 of 4,000
+    assert "refusing_release:Refused (raised) are values of their own" in " ".join(str(whole_run).split())
+    sys.modules.pop("refusing_release", None)
+
+
+def test_an_exception_that_does_not_recur_is_no_output() -> None:
+    state = {"calls": 0}
+
+    def mechanism(database: NDArray[Any], rng: np.random.Generator) -> float:
+        state["calls"] += 1
+        if state["calls"] % 7 == 0:
+            raise ValueError("every seventh call")
+        return float(rng.normal())
+
+    with pytest.raises(HpcdpError, match=r"returned an output when the call was repeated .* in a fresh process"):
+        hpcdp.spectrum(mechanism, [0.0], [1.0], raises=["ValueError"], **SIZES)
+
+
+@pytest.mark.few
+@pytest.mark.parametrize("error", [MemoryError, TimeoutError, FileNotFoundError, SystemExit, TypeError])
+def test_what_ends_a_study(error: type[BaseException]) -> None:
+    """What the machine or a time-out causes, or what the study does not name."""
+
+    def mechanism(database: NDArray[Any], rng: np.random.Generator) -> float:
+        if rng.random() < 0.3:
+            raise error("x")
+        return float(rng.normal())
+
+    listed = ["ValueError"] if error is TypeError else ["Exception"]
+    with pytest.raises(HpcdpError, match=rf"raised {error.__name__}"):
+        hpcdp.spectrum(mechanism, [0.0], [1.0], raises=listed, **SIZES)
+
+
+@pytest.mark.parametrize(
+    "name", ["OSError", "PermissionError", "MemoryError", "BaseException", "SystemExit", "len", "Nope"]
+)
+def test_classes_that_are_refused(name: str) -> None:
+    with pytest.raises(StudyError, match=rf"mechanism\.raises: .*given: '{name}'"):
+        hpcdp.spectrum(number, [0.0], [1.0], raises=[name], **SIZES)
+
+
+def many(database: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    return rng.normal(size=size)
+
+
+@pytest.mark.parametrize(
+    "mechanism, more, words",
+    [
+        (many, {}, r"mechanism\.raises: .*takes size"),
+        ("laplace", {"parameters": {"epsilon": 1.0}}, r"mechanism\.raises: .*mechanism.call = 'laplace'"),
+        (number, {"reproducible": False}, r"mechanism\.raises: .*reproducible = false"),
+        (number, {"refine": 500}, r"mechanism\.raises: .*accepted: only in studies without"),
+    ],
+)
+def test_where_they_have_no_place(mechanism: Any, more: dict[str, Any], words: str) -> None:
+    with pytest.raises(StudyError, match=words):
+        hpcdp.spectrum(mechanism, [0.0], [1.0], raises=["ValueError"], **SIZES, **more)
