@@ -109,10 +109,11 @@ def run(command: list[str], numbers: list[int]) -> None:
         path = ROOT / fault["file"]
         whole = path.read_text()
         lines = whole.split("\n")
-        text = lines[fault["line"] - 1]
-        if text.strip() != fault["before"]:
-            sys.exit(f"fault {number}: {fault['file']}:{fault['line']} has changed")
-        lines[fault["line"] - 1] = text.replace(text.strip(), fault["after"])
+        same = [n for n, line in enumerate(lines) if line.strip() == fault["before"]]
+        if not same:
+            sys.exit(f"fault {number}: {fault['file']} no longer has the line {fault['before']}")
+        at = min(same, key=lambda n: abs(n + 1 - fault["line"]))  # lines before it may have come or gone
+        lines[at] = lines[at].replace(fault["before"], fault["after"])
         began = time.monotonic()
         try:
             path.write_text("\n".join(lines))

@@ -26,6 +26,7 @@ SECTIONS = {
         *(f"docs/{name}" for name in ("trained-models", "tiny")),
         *(f"docs/{name}" for name in ("cluster", "other-clusters")),
     ],
+    "Cookbook": [f"docs/cookbook-{name}" for name in ("opendp", "diffprivlib", "opacus", "csv", "sql", "synthetic")],
     "Reference": [
         f"docs/{name}"
         for name in (

@@ -4,20 +4,25 @@ A comment before a fenced block says what is done with it: `file: NAME` writes i
 compares it with what the script before printed, `run` runs the lines that begin with "$ " as commands and compares what
 they print with the lines below them (`run: exit 2`: the last one ends with that code, and stderr is compared), `not run: …`
 says why not. "..." stands for any text in a line or, alone on its line, for any lines. A comment `after: PAGE …` says that
-a page goes on in the folders of others.
+a page goes on in the folders of others, `packages: FILE` that its folder `env` is an environment with these packages, which
+hpcdp's own Python finds too with `, imported`.
 """
 
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from commands import LONG
 from forked import Server
+from loaded import load_script
 
 from hpcdp._base.threads import worker_environment
 
@@ -26,6 +31,7 @@ DOCS = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{name}" for name in DOCS)]
 BLOCK = re.compile(r"(?:^<!-- (?P<note>[^\n]+?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
 _AFTER = re.compile(r"^<!-- after: (.+) -->$", re.M)
+_PACKAGES = re.compile(r"^<!-- packages: (\S+?)(, imported)? -->$", re.M)
 
 
 @dataclass(frozen=True)
@@ -38,10 +44,13 @@ class Block:
     text: str
 
 
+def _text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
 def read_blocks(page: str) -> list[Block]:
     """All fenced blocks of a page in order."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return [Block(page, m["note"] or "", m["language"], m["text"]) for m in BLOCK.finditer(text)]
+    return [Block(page, m["note"] or "", m["language"], m["text"]) for m in BLOCK.finditer(_text(page))]
 
 
 def slug(heading: str) -> str:
@@ -51,7 +60,7 @@ def slug(heading: str) -> str:
 
 def pages_before(page: str) -> list[str]:
     """Names of the pages of docs/ in whose folders a page goes on."""
-    found = _AFTER.search((ROOT / page).read_text(encoding="utf-8"))
+    found = _AFTER.search(_text(page))
     return found[1].split() if found else []
 
 
@@ -62,10 +71,37 @@ def agrees(expected: str, found: str) -> bool:
     return re.fullmatch(pattern, "".join(f"{line.rstrip()}\n" for line in found.strip("\n").splitlines())) is not None
 
 
+def install_packages(page: str, folder: Path) -> str:
+    """Make `env` below a folder as a page says; where hpcdp's own Python finds the packages that it lacks, or nothing."""
+    found = _PACKAGES.search(_text(page))
+    if found is None:
+        return ""
+    environments = load_script("environments", ROOT / "workflows" / "wild" / "environments.py")
+    root = Path(tempfile.gettempdir()) / f"hpcdp-libraries-{os.getuid()}"
+    root.mkdir(mode=0o700, exist_ok=True)
+    try:
+        made = environments.make_environment(ROOT / found[1], "3.11", root)
+    except environments.CannotInstall as error:
+        if os.environ.get("HPCDP_REQUIRE_LIBRARIES") == "1":
+            raise
+        pytest.skip(f"{page}: {error}")
+    (folder / "env").symlink_to(made)
+    if not found[2]:
+        return ""
+    beside = folder / ".bin" / "beside"
+    beside.mkdir()
+    (site,) = made.glob("lib/python*/site-packages")
+    for package in site.iterdir():  # and what is told of them, such as their versions
+        name = package.name.partition("-")[0]
+        if package.is_dir() and name.isidentifier() and importlib.util.find_spec(name) is None:
+            (beside / package.name).symlink_to(package)
+    return str(beside)
+
+
 class Reader:
     """Somebody who follows a page in an empty folder. Commands are forked with their libraries loaded."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, page: str | None = None) -> None:
         self.folder, self.printed = folder, ""
         binaries = folder / ".bin"
         binaries.mkdir()
@@ -78,13 +114,15 @@ class Reader:
         }.items():
             (binaries / name).write_text(f"#!/bin/sh\n{text}\n")
             (binaries / name).chmod(0o755)
-        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        beside = "" if page is None else install_packages(page, folder)
+        paths = [str(ROOT), *filter(None, [beside, os.environ.get("PYTHONPATH")])]
         self.environment = {
             **os.environ,
             "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": os.pathsep.join(paths),
-            "PYTHONWARNINGS": "error",
         }
+        if page is None or not _PACKAGES.search(_text(page)):  # libraries warn as they like
+            self.environment["PYTHONWARNINGS"] = "error"
 
     def call(self, *command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -131,7 +169,7 @@ class Follower:
             before = [self.follow(f"docs/{name}") for name in pages_before(page)]
             folder = self.folders[page] = self.base / page.replace("/", "-")
             folder.mkdir()
-            reader = Reader(folder)
+            reader = Reader(folder, page)
             for other in before:
                 shutil.copytree(other, folder, ignore=shutil.ignore_patterns(".bin"), dirs_exist_ok=True)
             self._server = self._server or Server(reader.environment | worker_environment())
