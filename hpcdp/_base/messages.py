@@ -142,11 +142,24 @@ _TYPES = {
 }
 
 
+_LIMITS = {
+    "greater_than_equal": "at least {ge:.15g}",
+    "greater_than": "above {gt:.15g}",
+    "less_than_equal": "at most {le:.15g}",
+    "less_than": "below {lt:.15g}",
+    "too_short": "a list of at least {min_length}",
+    "too_long": "a list of at most {max_length}",
+    "string_too_short": "a text that is not empty",
+}
+
+
 def _said(item: Any) -> str:
     """What is accepted, or else what pydantic or a section says."""
     kind, _, fault = item["type"].partition("_")
     if fault in ("type", "parsing", "from_float") and kind in _TYPES:
         return _TYPES[kind]
+    if item["type"] in _LIMITS:
+        return _LIMITS[item["type"]].format(**item["ctx"])
     message: str = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     return message
 

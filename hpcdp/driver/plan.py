@@ -45,8 +45,9 @@ _BASE_MEMORY = 350 << 20  # a worker with its libraries and compiled kernels
 _HALF, _FEW = 0.5, 1.0  # of the jobs' time: a plan warns below, where it is more than so many core-hours
 
 
-_WRAPPED = ("expected error", "radius", "published α")
-_DETAILS = {"pairs", "cells", "outputs", "tasks", "store", "files", "drawing", *_WRAPPED}
+_DETAILS = {
+    *("pairs", "cells", "outputs", "tasks", "store", "files", "drawing", "expected error", "radius", "published α")
+}
 """Rows that a run leaves to `hpcdp plan`."""
 
 Rows = list[tuple[str, str]]
@@ -83,14 +84,9 @@ class Plan:
 
     @staticmethod
     def _text(head: str, rows: Rows) -> str:
-        lines = [head]
-        for name, words in rows:
-            if name in _WRAPPED:
-                first, rest = f"  {name:<14} ", " " * 17
-                lines += textwrap.wrap(words, 120, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
-            else:
-                lines.append(f"  {name:<14} {words}")
-        return "\n".join(lines)
+        wrap = textwrap.TextWrapper(120, subsequent_indent=" " * 17, break_on_hyphens=False, break_long_words=False)
+        lines = [line for name, words in rows for line in wrap.wrap(f"  {name:<14} {words}")]
+        return "\n".join([head, *lines])
 
 
 def make_plan(
@@ -120,12 +116,14 @@ def make_plan(
     rows = [
         *(_cell_rows(problem, amounts) if method.compares else []),
         ("tasks", words or "none: everything is in the store"),
-        ("samples", f"{samples:,} draws" + ("" if knows_all else " to learn levels, which choose the others")),
+        ("samples", f"{samples:,} draws" + ("" if knows_all else " to learn the levels, which decide how many follow")),
         ("store", f"{_bytes(_kept(problem))} of samples kept"),
         ("files", describe_files(problem)),
         ("memory", f"about {_bytes(memory)} {where}{beside}"),
         ("drawing", _drawing(problem, trial, drawing, seconds, None if is_here else workers)),
-        *_time_rows(tasks, seconds, profile, memory, "" if knows_all else " for levels alone"),
+        *_time_rows(
+            tasks, seconds, profile, memory, "" if knows_all else " for the levels, without the draws that follow"
+        ),
         *method.describe_plan(problem, costs, most),
         ("expected error", "" if e.target or e.time else _expected_error(problem, amounts)),
         *method.describe_choices(problem, index, costs, at_once),

@@ -279,25 +279,27 @@ def _before(problem: Problem, costs: Costs, workers: int, pairs: int) -> Words:
     lines: Words = [
         (
             "levels",
-            f"rounds of {e.train:,} draws of both distributions of {_many(pairs)}, the last of up to {last_of(problem):,} more, "
-            "learn proposals, sets, cut-offs and bets",
+            f"each round draws {e.train:,} outputs of both distributions of {_many(pairs)} (the last up to {last_of(problem):,} "
+            "more) and learns from them where to draw the others",
         )
     ]
     if e.target is None:
         lines.append(
-            ("proposals", f"draws from proposals and for the leftover: {e.test:,} of each distribution in all")
+            ("proposals", f"{e.test:,} draws of each distribution, from proposals and plain ones for the leftover")
         )
     else:
-        wanted = f"as many draws as a standard error of {100 * e.target.relative_error:g} % takes: levels tell"
+        wanted = (
+            f"as many draws as a standard error of {100 * e.target.relative_error:g} % takes, which the levels tell"
+        )
         lines.append(
             (
                 "proposals",
-                f"{wanted}, at most {e.target.most:,} of each distribution, up to a chunk, and plain draws beside them",
+                f"{wanted}: at most {e.target.most:,} of each distribution, and plain draws beside them",
             )
         )
     lines.append(("leftover", _certificate(problem, costs, workers, pairs)))
     most = 4.0 * WEIGHING * pairs * (e.test if e.target is None else e.target.most)  # of both laws, and as long again
-    lines.append(("bound", f"what levels choose takes at most {_takes(most, costs, workers)}"))
+    lines.append(("at most", f"the draws after the levels take {_takes(most, costs, workers)}"))
     return lines
 
 
@@ -308,9 +310,9 @@ def _certificate(problem: Problem, costs: Costs, workers: int, pairs: int) -> st
     e = problem.study.estimate
     aim, unasked = _aim(problem), ""
     if e.target is not None and not e.certify:
-        unasked = f"plain draws that take as long again, at least {LOOK:,} of each distribution; "
+        unasked = f"at least {LOOK:,} plain draws of each distribution, which take as long as the others; "
     if aim is None:
-        return f"{unasked}how many a certificate takes is known when levels have learned δ"
+        return f"{unasked}how many draws a certificate takes is known when the levels have learned δ"
     epsilon, delta, why = aim
     directions = 2 if e.certified_direction is None else 1
     level = float(split_level((1.0 - e.confidence) / (directions * pairs)).leftover)
@@ -361,7 +363,7 @@ def _takes(draws: float, costs: Costs, workers: int) -> str:
     words = f"{_seconds(draws, 0, costs, workers)} {_where(workers)}"
     if not costs.call:  # one output a call is all there is, or costs nothing besides
         return words
-    return f"{words} by rows, {_seconds(draws, draws, costs, workers)} if each output needs a call"
+    return f"{words}, or {_seconds(draws, draws, costs, workers)} if each output needs a call of its own"
 
 
 def _chosen(problem: Problem, number: int, choice: Choice, time: Callable[[int, int], str]) -> Words:
@@ -393,7 +395,7 @@ def _leftover_words(e: Estimate, choice: Choice, direction: int, time: Callable[
 
     words = f"{draws:,} plain draws of {('D′', 'D')[direction]}{takes(draws)}"
     if needed < 0.0:
-        return f"{words}; how many a certificate takes, training could not tell"
+        return f"{words}; training could not tell how many a certificate takes"
     if needed <= draws:
         return f"{words}: enough that the leftover costs at most a third of δ, if none hits"
     words += f"; a certificate that keeps most of δ takes about {at_most(needed, '.2g')}"

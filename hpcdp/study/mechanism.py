@@ -81,7 +81,7 @@ class MechanismSection(Section):
     timeout: Annotated[Seconds | None, Key("nothing", "change", absent=None)] = None
     raises: Annotated[
         Annotated[
-            list[Annotated[str, Field(pattern=r"^(\w+|[\w.]+:[\w.]+)$")]],
+            list[Annotated[str, Field(min_length=1)]],
             Field(min_length=1, max_length=MOST_RAISED),
         ]
         | None,

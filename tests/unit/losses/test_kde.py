@@ -413,10 +413,10 @@ def test_what_kde_cannot_do_is_refused():
     "parameters, words",
     [
         ({"bandwidth": "scott"}, ["parameters.bandwidth", "'silverman' or 'sheather-jones'", "given: 'scott'"]),
-        ({"bandwidth": 0.0}, ["parameters.bandwidth", "greater than 0", "given: 0.0"]),
+        ({"bandwidth": 0.0}, ["parameters.bandwidth", "above 0", "given: 0.0"]),
         ({"bandwidth": np.inf}, ["parameters.bandwidth", "finite number", "given: inf"]),
         ({"bandwidth": True}, ["parameters.bandwidth", "given: True"]),
-        ({"floor": 0}, ["parameters.floor", "greater than or equal to 0.000001", "given: 0"]),
+        ({"floor": 0}, ["parameters.floor", "at least 1e-06", "given: 0"]),
         ({"k": 3}, ["parameters.k: unknown; accepted by kde: bandwidth, floor"]),
     ],
 )

@@ -284,7 +284,7 @@ def test_a_class_in_the_studys_folder(scheduler, tmp_path: Path):
     [
         ({"classifier": "svm"}, ["parameters.classifier", "mlp, gradient-boosting, logistic", "given: 'svm'"]),
         ({"options": {"hidden": 3}}, ["options: hidden is unknown", "hidden_layer_sizes", "accepted by mlp"]),
-        ({"classifier": "logistic", "options": {"steps": -1}}, ["steps: greater than or equal to 0"]),
+        ({"classifier": "logistic", "options": {"steps": -1}}, ["steps: at least 0"]),
         ({"calibrate": "beta"}, ["parameters.calibrate", "'platt', 'isotonic' or False"]),
         ({"held_out": 0.9}, ["parameters.held_out", "0.5"]),
         ({"layers": 3}, ["parameters.layers: unknown; accepted by learned: classifier, options, calibrate"]),

@@ -60,10 +60,10 @@ def test_integers_written_as_floats(tmp_path: Path, given: str, accepted: int) -
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("test = 1e15", "estimate.test: less than or equal to 10000000000000; given: 1000000000000000"),
-        ("refine = 1e40", "estimate.refine: less than or equal to 10000000000000"),
+        ("test = 1e15", "estimate.test: at most 10000000000000; given: 1000000000000000"),
+        ("refine = 1e40", "estimate.refine: at most 10000000000000"),
         ("test = 1e12\nchunk = 100", "estimate.chunk: at least 10,000 with test = 1,000,000,000,000; given: 100"),
-        ("confidence = 1e-300", "estimate.confidence: greater than or equal to 0.000000001; given: 1e-300"),
+        ("confidence = 1e-300", "estimate.confidence: at least 1e-09; given: 1e-300"),
         ("target = 5", "estimate.target: "),
         (f"epsilons = [1, 1{'0' * 400}]", "a list of finite numbers"),  # an integer that is no float
         (
