@@ -49,14 +49,14 @@ class CallableMechanism:
                 guard.end_copy()
             return found
 
-    def catch(self, raises: Sequence[str], folder: Path, by_value: bool) -> CallableMechanism:
+    def catch(self, raises: Sequence[str], folder: Path, path: str, digest: str | None) -> CallableMechanism:
         """The same with exceptions of these classes as outputs; StudyError where it gives many outputs a call."""
         if self.vectorised:
             raise StudyError(
                 f"mechanism.raises: was given with a mechanism that takes size; accepted: {_ONE}, which gives one output a call"
             )
         call = partial(self._call, self.function, dict(self.parameters))
-        return replace(self, catching=Catching.of(call, self.function, raises, folder, by_value))
+        return replace(self, catching=Catching.of(call, raises, folder, path, digest))
 
     @staticmethod
     def _call(function: Callable[..., Any], parameters: dict[str, Any], database: Any, rng: np.random.Generator) -> Any:

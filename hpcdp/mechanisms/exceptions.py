@@ -1,24 +1,32 @@
 """Exceptions as outputs: of the classes that `mechanism.raises` names, of mechanisms that give one output a call.
 
 Each call has a generator of its own, so that it can be repeated: an exception is an output only if the call raises it again in
-a fresh process, where nothing but the database and the generator can have caused it.
+a fresh process, where nothing but the database and the generator can have caused it. Classes are compared by module and name:
+what was sent by value, and what a script defines, is another object in each process.
 """
 
 from __future__ import annotations
 
 import builtins
+import gc
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
+from hpcdp._base.messages import did_you_mean
 from hpcdp._base.raised import Blamed, readable
 from hpcdp._base.signals import how_ended
 from hpcdp.errors import MechanismError, StudyError
@@ -30,40 +38,58 @@ from hpcdp.mechanisms.tabular import plain_output
 from hpcdp.mechanisms.user_code import import_object
 
 _KEY = "mechanism.raises"
-_NEVER = (MemoryError, OSError)  # of the machine; TimeoutError is an OSError
+_NEVER = (MemoryError, OSError, subprocess.TimeoutExpired)  # of the machine; TimeoutError is an OSError
+_NO_OUTPUT, _OTHER = -1, -2  # of a call that is repeated: it returns an output, or ends otherwise
 
 Call = Callable[[Any, np.random.Generator], Any]
 """A mechanism bound to its parameters: of a database and a generator."""
 
 
 @dataclass(frozen=True, eq=False)
-class Catching:
-    """Calls of which some exceptions are outputs.
+class _Start:
+    """What a fresh process begins with: the call as a pickle, variables, folder and path, all before anything was drawn here."""
 
-    classes: of these. body: the call before anything was drawn here, for fresh processes.
-    """
+    body: bytes
+    environment: dict[str, str]
+    folder: str | None
+    path: list[str]
+
+
+_starts: dict[str, _Start] = {}  # of this process, by what names a mechanism: what it drew before may have changed them
+
+
+@dataclass(frozen=True, eq=False)
+class Catching:
+    """Calls of which some exceptions are outputs. names: of their classes, "module:Class"."""
 
     call: Call
-    classes: tuple[type[Exception], ...]
-    body: bytes
+    names: tuple[str, ...]
+    start: _Start
 
     @classmethod
-    def of(
-        cls, call: Call, function: Callable[..., Any], raises: Sequence[str], folder: Path, by_value: bool
-    ) -> Catching:
-        """Resolve the names of classes. function: that is called. by_value: whether no import finds it."""
-        classes = tuple(_find(name, folder) for name in raises)
-        try:
-            return cls(call, classes, pickled((call, classes), modules_of(function) if by_value else set()))
-        except Exception as error:
-            raise unsendable(str(getattr(function, "__name__", function)), str(error)) from None
+    def of(cls, call: partial[Any], raises: Sequence[str], folder: Path, path: str, digest: str | None) -> Catching:
+        """Resolve the names of classes. call: of a function and its parameters. path: of the function. digest: of one that no
+        import finds, which goes by value.
+        """
+        names = tuple(_resolved(name, folder) for name in raises)
+        own, key = modules_of(call.args[0]) if digest else set(), repr((digest or path, call.args[1], names))
+        if key not in _starts:
+            try:
+                body = pickled((call, names), own)
+            except Exception as error:
+                raise unsendable(path, str(error)) from None
+            place = None
+            with suppress(OSError):  # the folder was removed
+                place = os.getcwd()
+            _starts[key] = _Start(body, dict(os.environ), place, list(sys.path))
+        return cls(call, names, _starts[key])
 
     def draw(self, database: Any, size: int, rng: np.random.Generator) -> list[Any]:
         """`size` outputs, of which some may be Raised; what else the mechanism raises becomes a MechanismError."""
         found = []
         with Blamed("the mechanism", MechanismError) as guard:
             for seed in rng.integers(1 << 63, size=(size, 4)).tolist():
-                found.append(_one(self.call, self.classes, database, seed, type(rng)))
+                found.append(_one(self.call, self.names, database, seed))
                 guard.end_copy()
         return found
 
@@ -72,66 +98,122 @@ class Catching:
         raised = [output for output in outputs if isinstance(output, Raised)] if isinstance(outputs, list) else []
         if not raised:
             return
-        code = f"import sys; sys.path[:] = {sys.path!r}; from hpcdp.mechanisms.exceptions import repeat; repeat()"
-        calls = [(one.database, one.seed, one.stream) for one in raised]
-        done = subprocess.run(
-            [sys.executable, "-P", *["-O"] * sys.flags.optimize, "-c", code],
-            input=pickle.dumps((self.body, calls)),
-            capture_output=True,
-            check=False,
-        )
-        if done.returncode:
-            last = readable(done.stderr.decode(errors="replace").strip().rpartition("\n")[2])
+        calls = [(one.database, one.seed) for one in raised]
+        with tempfile.TemporaryFile("w+") as answer, tempfile.TemporaryFile("w+") as said:
+            code = self._run(calls, answer, said)
+            answer.seek(0)
+            said.seek(0)
+            text, last = answer.read(), readable(said.read().strip().rpartition("\n")[2])
+        ending = f": {last}" if last else ""
+        if not text:
             raise MechanismError(
-                f"the mechanism raised {raised[0].name}, and a fresh process that repeated the call "
-                f"{how_ended(done.returncode)}{f': {last}' if last else ''}"
+                f"the mechanism raised {raised[0].name}, and a fresh process that repeated the call {how_ended(code)}{ending}"
             )
-        for one, again in zip(raised, json.loads(done.stdout), strict=True):
+        for one, again in zip(raised, json.loads(text), strict=True):
             if again != one.place:
-                other = "returned an output" if again is None else f"raised {self.classes[again].__name__}"
+                other = {_NO_OUTPUT: "returned an output", _OTHER: f"ended otherwise{ending}"}
+                words = other.get(again) or f"raised {self.names[again].partition(':')[2]}"
                 raise MechanismError(
-                    f"the mechanism raised {one.name}, and {other} when the call was repeated with the same database and seed "
+                    f"the mechanism raised {one.name}, and {words} when the call was repeated with the same database and seed "
                     f"in a fresh process; an exception is an output ({_KEY}) only where it recurs"
                 )
 
+    def _run(self, calls: list[Any], answer: IO[str], said: IO[str]) -> int:
+        """Have a fresh process repeat calls, and end what it leaves behind; its exit code."""
+        start, handle = self.start, answer.fileno()
+        code = f"import sys; sys.path[:] = {start.path!r}; from hpcdp.mechanisms.exceptions import repeat; repeat({handle})"
+        process = subprocess.Popen(
+            [sys.executable, "-P", *["-O"] * sys.flags.optimize, "-c", code],
+            env=start.environment,
+            cwd=start.folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            pass_fds=[handle],
+            start_new_session=True,
+        )
+        try:
+            with suppress(BrokenPipeError):
+                process.communicate(pickle.dumps((start.body, calls)))
+            return process.returncode
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
-def _one(call: Call, classes: tuple[type[Exception], ...], database: Any, seed: list[int], stream: Any) -> Any:
+
+def repeat(answer: int) -> None:
+    """In a fresh process: make the calls of standard input, and write the places of what they raise to an open file, as JSON."""
+    body, calls = pickle.load(sys.stdin.buffer)
+    call, names = pickle.loads(body)
+    gc.freeze()  # what all forks share is not touched
+    text = json.dumps([_alone(call, names, *one) for one in calls])
+    with os.fdopen(answer, "w") as file:
+        file.write(text)
+    os._exit(0)  # threads that importing started may go on
+
+
+def _alone(call: Call, names: tuple[str, ...], database: Any, seed: list[int]) -> int:
+    """What a call comes to in a process of its own: another one may have changed something."""
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    if (process := os.fork()) == 0:
+        try:
+            output = _one(call, names, database, seed)
+            os.write(write, str(output.place if isinstance(output, Raised) else _NO_OUTPUT).encode())
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    os.close(write)
+    os.waitpid(process, 0)
+    with os.fdopen(read, "rb") as pipe:
+        return int(pipe.read() or _OTHER)
+
+
+def _one(call: Call, names: tuple[str, ...], database: Any, seed: list[int]) -> Any:
     """The output of one call, or what it raised."""
     try:
-        raw = call(database.copy(), _generator(seed, stream))
-    except classes as error:
-        if isinstance(error, _NEVER):
+        raw = call(database.copy(), np.random.Generator(PCG64(np.random.SeedSequence(seed))))
+    except Exception as error:
+        place = _place(error, names)
+        if place is None:
             raise
-        place = next(place for place, kind in enumerate(classes) if isinstance(error, kind))
-        return Raised(place, classes[place].__name__, database, seed, stream)
+        return Raised(place, names[place].rpartition(":")[2], database, seed)
     return plain_output(raw)
 
 
-def _generator(seed: list[int], stream: Any) -> np.random.Generator:
-    """A new one of this class."""
-    sequence = np.random.SeedSequence(seed)
-    made: np.random.Generator = stream(PCG64(sequence) if stream is np.random.Generator else sequence)
-    return made
+def _place(error: Exception, names: tuple[str, ...]) -> int | None:
+    """The first of the classes that it is of; None of none, and of what the machine causes."""
+    if _is_of_machine(error):
+        return None
+    own = {name_of_class(kind) for kind in type(error).__mro__}
+    return next((place for place, name in enumerate(names) if name in own), None)
 
 
-def repeat() -> None:
-    """In a fresh process: make the calls of standard input, and print the places of what they raise, as JSON."""
-    answer = os.dup(1)
-    os.dup2(2, 1)  # what the mechanism prints is no answer
-    body, calls = pickle.load(sys.stdin.buffer)
-    call, classes = pickle.loads(body)
-    found = [_one(call, classes, *one) for one in calls]
-    places = [output.place if isinstance(output, Raised) else None for output in found]
-    with os.fdopen(answer, "w") as stream:
-        json.dump(places, stream)
+def _is_of_machine(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return any(_is_of_machine(one) for one in error.exceptions)
+    return isinstance(error, _NEVER)
 
 
-def _find(name: str, folder: Path) -> type[Exception]:
-    """The class of a built-in exception's name, or at "module:Class"."""
+def name_of_class(kind: type) -> str:
+    """As "module:Class"; of a script, which has another name in child processes, as there."""
+    return f"{kind.__module__.replace('__mp_main__', '__main__')}:{kind.__qualname__}"
+
+
+def is_imported(name: str) -> bool:
+    """Whether a class's name is that of one that can be imported, no built-in one or one of a script or a function."""
+    return ":" in name and "<locals>" not in name and not name.startswith("__main__:")
+
+
+def _resolved(name: str, folder: Path) -> str:
+    """The name that the class has where it is defined."""
+    if ":" in name and not is_imported(name):
+        return name
     found = import_object(name, folder, _KEY) if ":" in name else getattr(builtins, name, None)
     if not (isinstance(found, type) and issubclass(found, Exception)) or issubclass(found, _NEVER):
         raise StudyError(
             f'{_KEY}: up to {MOST_RAISED} built-in exceptions, such as "ValueError", or "module:Class", but no MemoryError, '
-            f"OSError, TimeoutError or BaseException, which end a study; given: {name!r}"
+            f"OSError, TimeoutError or BaseException, which end a study; given: {name!r}{did_you_mean(name, dir(builtins))}"
         )
-    return found
+    return name_of_class(found)

@@ -17,14 +17,14 @@ MOST_RAISED = 8
 
 _LARGEST = float(np.finfo(np.float64).max)
 _STEP = 2.0**971  # between neighbours there
-_LEAST = _LARGEST - (1 + MOST_RAISED) * _STEP
+_LEAST = _LARGEST - (2 ** (1 + MOST_RAISED) - 1) * _STEP
 """The least of the numbers, up to the sign, that stand for no number."""
 
 _FLOATS = {"inf": _LARGEST, "nan": _LARGEST - _STEP, "None": _STEP - _LARGEST, "-inf": -_LARGEST} | {
-    f"exception {place + 1}": (2 + place) * _STEP - _LARGEST for place in range(MOST_RAISED)
-}
+    f"exception {1 + place}": (2 ** (2 + place) - 1) * _STEP - _LARGEST for place in range(MOST_RAISED)
+}  # each with another lowest bit, for views
 _INTEGERS = {
-    name: -(2**63) + 4096 * place for place, name in enumerate(_FLOATS)
+    name: -(2**63) + (4096 * place if place < 4 else 16384 << (place - 4)) for place, name in enumerate(_FLOATS)
 }  # so far apart that float64 tells them
 _MOST_INTEGER = max(_INTEGERS.values())
 
@@ -33,15 +33,13 @@ _MOST_INTEGER = max(_INTEGERS.values())
 class Raised:
     """An output that is an exception.
 
-    place: of its class among those that the study names. name: of that class. database, seed: what the call had. stream: the
-    class of its generator.
+    place: of its class among those that the study names. name: of that class. database, seed: what the call had.
     """
 
     place: int
     name: str
     database: Any
     seed: list[int]
-    stream: Any
 
 
 def encode(values: NDArray[np.float64]) -> None:
@@ -83,7 +81,8 @@ def is_raised(outputs: NDArray[Any]) -> bool:
     """Whether all outputs are exceptions, so that nothing tells what others look like."""
     if outputs.dtype.kind != "f" or not outputs.size:
         return False
-    return bool(outputs.min() >= _FLOATS["exception 1"] and outputs.max() <= _FLOATS[f"exception {MOST_RAISED}"])
+    codes = [_FLOATS[f"exception {1 + place}"] for place in range(MOST_RAISED)]
+    return bool(np.isin(outputs, codes).all())
 
 
 def is_special(outputs: NDArray[Any]) -> NDArray[np.bool_]:

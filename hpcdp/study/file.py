@@ -25,6 +25,7 @@ from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses import kind_of
 from hpcdp.mechanisms import READERS
+from hpcdp.mechanisms.exceptions import name_of_class
 from hpcdp.mechanisms.functions import import_path, name_of
 from hpcdp.mechanisms.tabular import Frames
 from hpcdp.study.at_risk import AtRisk, sections_of
@@ -297,8 +298,8 @@ def with_names(value: Any, folder: Path, key: str = "") -> Any:
         return [with_names(one, folder, key) for one in value]
     if key not in _NAMED or not callable(value):
         return value
-    if isinstance(value, type) and value.__module__ == "builtins":
-        return value.__name__
+    if isinstance(value, type) and issubclass(value, BaseException):
+        return name_of_class(value).removeprefix("builtins:")
     found = import_path(value, folder)
     if found is None:
         raise StudyError(

@@ -13,6 +13,7 @@ from hpcdp.errors import DamagedError, StudyError
 from hpcdp.losses import named_code, stores_pickles
 from hpcdp.mechanisms import BUILTINS, SCORES
 from hpcdp.mechanisms._builtin import named_callables
+from hpcdp.mechanisms.exceptions import is_imported
 from hpcdp.mechanisms.user_code import import_callable, lies_in, source_digest
 from hpcdp.store.layout import Layout
 from hpcdp.store.root import latest_version
@@ -32,7 +33,7 @@ def own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[str
         import_callable(declared, study.folder, "mechanism.impossible")
         found[f"mechanism.impossible: the source of {declared}"] = source_digest(declared, study.folder)
     for where, names in (("estimate.view", study.estimate.view), ("mechanism.raises", study.mechanism.raises)):
-        for name in (name for name in names or () if ":" in name):
+        for name in filter(is_imported, names or ()):
             import_callable(name, study.folder, where)
             found[f"{where}: the source of {name}"] = source_digest(name, study.folder)
     path = named_code(study.estimate.default_loss, study.estimate.parameters)

@@ -26,7 +26,7 @@ from hpcdp.mechanisms.functions import held, other_there
 from hpcdp.mechanisms.outputs import Outputs, Schema, canonicalise, conform
 from hpcdp.mechanisms.pair_draws import PairDraws
 from hpcdp.mechanisms.scores import load_scores, models_digest
-from hpcdp.mechanisms.special import has_special, name_special
+from hpcdp.mechanisms.special import Raised, has_special, name_special
 from hpcdp.mechanisms.spelling import items_of
 from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_stored
 from hpcdp.mechanisms.tabular import Frames
@@ -84,7 +84,7 @@ class Sampler:
             source = program_digest(command, study.folder)
         elif isinstance(section.call, FunctionCall):
             mechanism, source = (
-                _catching(bind(given_function(section), parameters, call, section.reproducible), study, True),
+                _catching(bind(given_function(section), parameters, call, section.reproducible), study, call),
                 section.call.digest,
             )
         elif call == STORED:
@@ -100,7 +100,7 @@ class Sampler:
             found = import_callable(call, study.folder, "mechanism.call")
             if (given := held(call)) is not None and digest_function(found, code_alone=True) != given:
                 raise other_there(call)
-            mechanism = _catching(bind(found, parameters, call, section.reproducible), study, False)
+            mechanism = _catching(bind(found, parameters, call, section.reproducible), study, call)
             source = source_digest(call, study.folder)
         else:
             names = [*BUILTINS, *READERS]
@@ -229,8 +229,10 @@ class Sampler:
 
     def first_trial(self, database: Input, size: int) -> tuple[Outputs, bool]:
         """The first trial's outputs, and whether they came one by one as lists, tuples or vectors, of any length perhaps."""
-        raw = self._recurring(self.unchecked(database, size, 0))
-        items = items_of(raw) or ()
+        raw = self.unchecked(database, size, 0)
+        with drawing(lambda: f"exceptions of trial outputs of {self.tried}, again", self.timeout):
+            self._recurring(raw)
+        items = [item for item in items_of(raw) or () if not isinstance(item, Raised)]
         return self._canonical(raw, size), len(items) > 0 and isinstance(items[0], list | tuple | np.ndarray)
 
     def _generator(self, key: str, stage: str | None, chunk: int) -> np.random.Generator:
@@ -248,14 +250,15 @@ class Sampler:
         return self.mechanism.draw(database if self.frames is None else self.frames.decode(database), size, rng)
 
 
-def _catching(mechanism: CallableMechanism, study: Study, by_value: bool) -> CallableMechanism:
+def _catching(mechanism: CallableMechanism, study: Study, call: str) -> CallableMechanism:
     """The mechanism with the exceptions that the study names as outputs."""
     raises = study.mechanism.raises
     if raises is None:
         return mechanism
     if not study.method.takes_special(study):
         raise StudyError(f"mechanism.raises: {', '.join(raises)} was given; accepted: only in {_WITH_SPECIAL}")
-    return mechanism.catch(raises, study.folder, by_value)
+    own = study.mechanism.call
+    return mechanism.catch(raises, study.folder, call, own.digest if isinstance(own, FunctionCall) else None)
 
 
 def _frames_of(study: Study, mechanism: Mechanism) -> Frames | None:

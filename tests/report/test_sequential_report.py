@@ -76,7 +76,7 @@ def test_it_leads_with_the_worst_verdict_and_says_what_it_does_not_say(store: Pa
         page.text.index(first) < page.text.index(other) < page.text.index("Nothing else of the study has been counted")
     )
     assert f"after {last['samples']} samples per database, training included" in page.text
-    assert "this does not say by how much it is violated" in page.text
+    assert "the true loss may be larger still" in page.text
     assert "this does not say that the claim holds: no number of samples shows" in page.text
     assert "whatever the classifier learned, however often one looks" in page.text
     assert "INCOMPLETE" not in page.text

@@ -113,12 +113,12 @@ BAD = os.path.join(os.path.dirname(LOG), "bad.txt")
 
 def touchy(database, size, rng):
     words = f"{rng.bit_generator.state['state']['state']:x}"
-    outputs = noisy(database, size, rng)
+    found = {"outputs": noisy(database, size, rng)}
     with open(BAD) as lines:
         for bad, what in (line.split(maxsplit=1) for line in lines):
             if bad == words:
-                exec(what)
-    return outputs
+                exec(what, globals(), found)
+    return found["outputs"]
 """
 )
 DATABASE = [0.0, 0.5, 1.0]

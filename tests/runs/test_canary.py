@@ -160,6 +160,11 @@ def read(ground: Path, *words: str) -> Callable[[], str]:
     return lambda: "\n".join(path.read_text(errors="replace") for word in words for path in ground.glob(word))
 
 
+def without_studies(records: str) -> str:
+    """Records but for copies of the study, which holds its databases as study/ does."""
+    return "\n".join(line for line in records.splitlines() if '"kind":"study"' not in line)
+
+
 Path_ = tuple[Callable[[Path], str], str]
 
 
@@ -217,7 +222,7 @@ PATHS: dict[str, Path_] = {
     "a chunk fails": (lambda ground: read(ground, "failed.said")(), "no luck"),
     "status of failures": shown("no luck", "status", "{}/failed.zarr"),
     "show of failures": shown("INCOMPLETE", "show", "{}/failed.zarr"),
-    "records of runs": (lambda ground: read(ground, "*.zarr/records/*.jsonl")(), "no luck"),
+    "records of runs": (lambda ground: without_studies(read(ground, "*.zarr/records/*.jsonl")()), "no luck"),
     "slow trial draws, given": (lambda ground: slow(ground, GIVEN), "d of pair 0"),
     "slow trial draws, relative": (lambda ground: slow(ground, EDITS), "trial outputs of database 0"),
     "slow trial draws, held": (lambda ground: slow(ground, held("reals", [CANARY, 0.0])), "first value of pair 0"),
