@@ -99,7 +99,7 @@ class Catching:
         if not raised:
             return
         calls = [(one.database, one.seed) for one in raised]
-        with tempfile.TemporaryFile("w+") as answer, tempfile.TemporaryFile("w+") as said:
+        with tempfile.TemporaryFile("w+") as answer, tempfile.TemporaryFile("w+", errors="replace") as said:
             code = self._run(calls, answer, said)
             answer.seek(0)
             said.seek(0)
