@@ -67,7 +67,7 @@ def test_plans_say_that_laplace_noise_gains_nothing(tmp_path: Path, monkeypatch:
     assert "nothing is gained" not in call("plan", study).stdout
     call("run", study, "--workers", 0)
     words = "nothing is gained by proposals: plain draws"
-    assert f"{words} are counted" in call("plan", study).stdout
+    assert f"{words} are counted" in " ".join(call("plan", study).stdout.split())
     store = tmp_path / "runs" / "s.zarr"
     assert f"{words} were counted" in call("show", store).stdout
     result = load_result(store)
