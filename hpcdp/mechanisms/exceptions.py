@@ -55,7 +55,9 @@ class _Start:
     path: list[str]
 
 
-_starts: dict[str, _Start] = {}  # of this process, by what names a mechanism: what it drew before may have changed them
+_starts: dict[
+    str, _Start
+] = {}  # by the mechanism's name: later draws of this process may change variables and closures
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +135,7 @@ class Catching:
             start_new_session=True,
         )
         try:
-            with suppress(BrokenPipeError):
-                process.communicate(pickle.dumps((start.body, calls)))
+            process.communicate(pickle.dumps((start.body, calls)))
             return process.returncode
         finally:
             with suppress(ProcessLookupError):
@@ -153,7 +154,7 @@ def repeat(answer: int) -> None:
 
 
 def _alone(call: Call, names: tuple[str, ...], database: Any, seed: list[int]) -> int:
-    """What a call comes to in a process of its own: another one may have changed something."""
+    """What one call raises or returns, in a process of its own: an earlier call may have changed something."""
     read, write = os.pipe()
     os.set_blocking(read, False)
     if (process := os.fork()) == 0:
@@ -183,7 +184,7 @@ def _one(call: Call, names: tuple[str, ...], database: Any, seed: list[int]) -> 
 
 
 def _place(error: Exception, names: tuple[str, ...]) -> int | None:
-    """The first of the classes that it is of; None of none, and of what the machine causes."""
+    """The place of the first class that the error is an instance of; None of no such class, or where the machine caused it."""
     if _is_of_machine(error):
         return None
     own = {name_of_class(kind) for kind in type(error).__mro__}
@@ -202,7 +203,7 @@ def name_of_class(kind: type) -> str:
 
 
 def is_imported(name: str) -> bool:
-    """Whether a class's name is that of one that can be imported, no built-in one or one of a script or a function."""
+    """Whether an import finds the class of this name: no built-in name, and no class that a script or a function defines."""
     return ":" in name and "<locals>" not in name and not name.startswith("__main__:")
 
 
