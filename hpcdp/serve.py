@@ -73,7 +73,7 @@ def _place(error: BaseException) -> str:
     """Where in the program's own folder it was raised, as the end of a message; empty where that does not show."""
     folder = os.path.dirname(os.path.abspath(sys.argv[0]))
     frames = [(os.path.abspath(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    own = [found for found in frames if os.path.dirname(found[0]) == folder and found[0] != os.path.abspath(__file__)]
+    own = [frame for frame in frames if os.path.dirname(frame[0]) == folder and frame[0] != os.path.abspath(__file__)]
     return f" ({own[-1][0]}, line {own[-1][1]})" if own else ""
 
 

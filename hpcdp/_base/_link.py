@@ -49,9 +49,9 @@ class Link:
         """
         if self.has_words():
             self._fill()
-        found = [*self._messages]
+        messages = [*self._messages]
         self._messages.clear()
-        return found
+        return messages
 
     def has_words(self) -> bool:
         """Whether there is something to read now, which may be the end."""
@@ -72,12 +72,12 @@ class Link:
     def _fill(self) -> None:
         """Read some bytes, and the messages that are whole by then."""
         try:
-            some = os.read(self._socket.fileno(), _PIECE)
+            received = os.read(self._socket.fileno(), _PIECE)
         except OSError:  # the other end is gone, or this one
-            some = b""
-        if not some:
+            received = b""
+        if not received:
             raise EOFError
-        self._bytes += some
+        self._bytes += received
         while len(self._bytes) >= _HEAD.size:
             mark, size = _HEAD.unpack_from(self._bytes)
             if mark != _MARK or size > _MOST:

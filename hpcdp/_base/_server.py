@@ -58,7 +58,7 @@ def _kill_below(spared: Container[int] = ()) -> None:
     """Kill all children but some, and theirs as they become ours."""
     end = time.monotonic() + _LONGEST
     while (
-        below := [one.pid for one in psutil.Process().children() if one.pid not in spared]
+        below := [process.pid for process in psutil.Process().children() if process.pid not in spared]
     ) and time.monotonic() < end:
         for child in below:
             with suppress(ProcessLookupError, PermissionError):
@@ -158,7 +158,10 @@ class Server:
     def _deal(self) -> None:
         """Give each call to a child that does nothing."""
         while self._calls:
-            child = next((one for one in self._children.values() if one.call is None), None) or self._fork()
+            child = (
+                next((candidate for candidate in self._children.values() if candidate.call is None), None)
+                or self._fork()
+            )
             if child is None:
                 return
             child.call = self._calls.popleft()
@@ -222,20 +225,20 @@ class Server:
         """Bury what has ended; orphans of a child that ended are killed."""
         by_pid = {child.pid: child for child in self._children.values()}
         with suppress(ChildProcessError):
-            while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                if (child := by_pid.get(found[0])) is not None and child.link.fileno() in self._children:
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if (child := by_pid.get(ended[0])) is not None and child.link.fileno() in self._children:
                     with suppress(EOFError, OSError):
                         while child.link.has_words() and self._hear(child):
                             pass
-                    self._bury(child, found[1])
+                    self._bury(child, ended[1])
 
     def _cut_off(self, child: _Child) -> None:
         """End a child that cannot be heard: it is ending, or closed descriptors that it did not open, or wrote to them."""
         end = time.monotonic() + _ENDING
         while time.monotonic() < end:
             with suppress(ChildProcessError):
-                if (found := os.waitpid(child.pid, os.WNOHANG))[0]:
-                    self._bury(child, found[1])
+                if (ended := os.waitpid(child.pid, os.WNOHANG))[0]:
+                    self._bury(child, ended[1])
                     return
             time.sleep(0.005)
         self._lose(child, how="closed, or wrote to, file descriptors that it did not open")
@@ -291,14 +294,14 @@ class Server:
 
 def _bytes_of(pid: int) -> int:
     """Bytes that a process and those below it have of their own."""
-    found = 0
+    total = 0
     with suppress(psutil.Error):
         top = psutil.Process(pid)
-        for one in [top, *top.children(recursive=True)]:
+        for process in [top, *top.children(recursive=True)]:
             with suppress(psutil.Error):
-                memory = one.memory_info()
-                found += memory.rss - getattr(memory, "shared", 0)
-    return found
+                memory = process.memory_info()
+                total += memory.rss - getattr(memory, "shared", 0)
+    return total
 
 
 def _work(link: Link, settings: dict[str, Any]) -> NoReturn:

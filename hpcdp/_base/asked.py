@@ -64,16 +64,16 @@ def wrong(name: str, given: Any, accepted: str) -> StudyError:
 
 def path_of(name: str, given: Any) -> Path:
     """A path, of a text or an object that is one; StudyError else."""
-    found = os.fspath(given) if isinstance(given, os.PathLike) else given
-    if not isinstance(found, str) or "\0" in found:
+    text = os.fspath(given) if isinstance(given, os.PathLike) else given
+    if not isinstance(text, str) or "\0" in text:
         raise wrong(name, given, "a path")
-    return Path(found)
+    return Path(text)
 
 
 def address_of(path: Path) -> str | None:
     """The address that was given as a path, which merges slashes; None where it is a path."""
-    found = _ADDRESS.fullmatch(str(path))
-    return found and f"{found[1]}://{found[2]}"
+    match = _ADDRESS.fullmatch(str(path))
+    return match and f"{match[1]}://{match[2]}"
 
 
 def number_of(name: str, given: Any, accepted: str) -> float:

@@ -37,8 +37,8 @@ def own_folder(parent: Path) -> Path | None:
     folder = parent / f"hpcdp-{os.getuid()}"
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    status = folder.lstat()
+    is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
     return folder if is_own else None
 
 
@@ -85,20 +85,20 @@ def _refuse_large(size: int, most: int) -> None:
 
 def read_attributes(path: Path, nodes: Sequence[str] = ("group",)) -> dict[str, Any]:
     """Attributes of a group (or else) of format 3; ValueError where it is none, OSError where it cannot be read."""
-    found = read_metadata(path / "zarr.json", nodes=nodes).get("attributes", {})
-    if not isinstance(found, dict):
-        raise ValueError(f"attributes: {type(found).__name__}; accepted: an object")
-    return found
+    attributes = read_metadata(path / "zarr.json", nodes=nodes).get("attributes", {})
+    if not isinstance(attributes, dict):
+        raise ValueError(f"attributes: {type(attributes).__name__}; accepted: an object")
+    return attributes
 
 
 def read_metadata(path: Path, form: int = 3, nodes: Sequence[str] = ("array",)) -> dict[str, Any]:
     """What a file says of a Zarr array or group; ValueError where it is of another format or kind."""
-    found = parse_json(read_bytes(path, _MOST_METADATA))
-    if not isinstance(found, dict) or found.get("zarr_format") != form:
+    metadata = parse_json(read_bytes(path, _MOST_METADATA))
+    if not isinstance(metadata, dict) or metadata.get("zarr_format") != form:
         raise ValueError(f"{path.name} holds no metadata of Zarr's format {form}")
-    if form == 3 and found.get("node_type") not in nodes:
-        raise ValueError(f"node_type: {found.get('node_type')!r}; accepted: {' or '.join(nodes)}")
-    return found
+    if form == 3 and metadata.get("node_type") not in nodes:
+        raise ValueError(f"node_type: {metadata.get('node_type')!r}; accepted: {' or '.join(nodes)}")
+    return metadata
 
 
 def read_tail(path: Path, most: int) -> bytes:
@@ -177,9 +177,9 @@ def open_itself(path: Path, mode: str) -> BinaryIO:
     return cast(BinaryIO, open(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)))
 
 
-def _refuse_special(found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "a device, a pipe or a socket"
+def _refuse_special(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device, a pipe or a socket"
         raise ValueError(f"it is {kind}; accepted: a regular file")
 
 
@@ -198,8 +198,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a text. Raises ValueError where it is no TOML, or is nested deeper than Python reads."""
-    if found := _DEEP.search(text):
-        raise ValueError(f"a key of 100 parts or more, {found[0][:30]}…; accepted: fewer")
+    if match := _DEEP.search(text):
+        raise ValueError(f"a key of 100 parts or more, {match[0][:30]}…; accepted: fewer")
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -221,8 +221,8 @@ def located(message: str, path: Path) -> str:
 
 def place_of(message: str, path: Path, text: str) -> str:
     """ " (FILE, line N)" of the key that a message begins with, or of the innermost table around it. path: as it was given."""
-    lines, place, found = _lines(text), "", _NAMED.match(message)
-    for word in found[0].split(".") if found else ():
+    lines, place, match = _lines(text), "", _NAMED.match(message)
+    for word in match[0].split(".") if match else ():
         if f"{place}.{word}" in lines:
             place = f"{place}.{word}"
         elif not word.isdigit():  # a number is no place where one table stands for a list of one
@@ -235,12 +235,12 @@ def _lines(text: str) -> dict[str, int]:
     lines: dict[str, int] = {}
     table = ""
     for number, line in enumerate([] if '"""' in text or "'''" in text else text.split("\n"), 1):
-        if found := _BEGINS.match(line):
-            place = f".{found['name']}" if found["table"] else f"{table}.{found['name']}"
+        if match := _BEGINS.match(line):
+            place = f".{match['name']}" if match["table"] else f"{table}.{match['name']}"
             for dot in re.finditer(r"(?<=.)\.|$", place):
                 lines.setdefault(place[: dot.start()], number)
-            if found["table"]:
+            if match["table"]:
                 many = sum(known.rpartition(".")[0] == place and known[-1].isdigit() for known in lines)
-                table = f"{place}.{many}" if found["table"] == "[[" else place
+                table = f"{place}.{many}" if match["table"] == "[[" else place
                 lines[table] = number
     return lines

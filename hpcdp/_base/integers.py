@@ -26,8 +26,8 @@ def _reaches(array: NDArray[Any], most: float) -> bool:
 def lost_integer(items: Any, array: NDArray[Any]) -> int | None:
     """The first integer beyond int64 that became a float in the array that NumPy made of these items; None: there is none."""
     objects = _objects(items, array, 2.0**63)
-    found = (int(item) for item in (() if objects is None else objects.flat) if isinstance(item, int | np.integer))
-    return next((number for number in found if not -(2**63) <= number < 2**63), None)
+    numbers = (int(item) for item in (() if objects is None else objects.flat) if isinstance(item, int | np.integer))
+    return next((number for number in numbers if not -(2**63) <= number < 2**63), None)
 
 
 def exact_integers(items: Any, array: NDArray[Any]) -> NDArray[Any]:

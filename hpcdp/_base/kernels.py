@@ -40,11 +40,11 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         config, folder = cast(Any, numba.config), _folder()
         before, config.CACHE_DIR = config.CACHE_DIR, folder or ""
         try:
-            found = numba.njit(nogil=True, cache=bool(folder), **options)(function)
+            compiled = numba.njit(nogil=True, cache=bool(folder), **options)(function)
         finally:
             config.CACHE_DIR = before  # of kernels that are not hpcdp's
-        _kernels.add(found)
-        return found
+        _kernels.add(compiled)
+        return compiled
 
     return decorated
 
@@ -73,8 +73,8 @@ def digest(package: Path) -> str:
     for name in list(wanted):
         others = re.findall(rb"^from hpcdp\.([\w.]+) import", texts[name], re.M)
         wanted |= {f"{other.decode().replace('.', '/')}.py" for other in others}
-    found = [numba.__version__.encode(), *(texts[name] for name in sorted(wanted & texts.keys()))]
-    return hashlib.sha256(b"\n".join(found)).hexdigest()[:16]
+    parts = [numba.__version__.encode(), *(texts[name] for name in sorted(wanted & texts.keys()))]
+    return hashlib.sha256(b"\n".join(parts)).hexdigest()[:16]
 
 
 class _Locked(event.Listener):

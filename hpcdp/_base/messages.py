@@ -39,10 +39,10 @@ def model_at(model: type[BaseModel], location: tuple[Any, ...]) -> type[BaseMode
     """The table at a place, as far as the place leads; of several ways to write it, the list where a number follows."""
     for number, part in enumerate(location):
         field = model.model_fields.get(part) if isinstance(part, str) else None
-        found = list(nested(field.annotation)) if field is not None else []
-        if found:
+        models = list(nested(field.annotation)) if field is not None else []
+        if models:
             listed = any(isinstance(later, int) for later in location[number + 1 : number + 2])
-            model = next((inner for inner, many in found if many is listed), found[0][0])
+            model = next((inner for inner, many in models if many is listed), models[0][0])
     return model
 
 

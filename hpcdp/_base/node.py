@@ -130,9 +130,9 @@ def _take() -> _Server:
         atexit.register(_end_spare)
     with suppress(IndexError):
         while True:
-            if (found := _spare.pop()).process.poll() is None:
-                return found
-            found.end()
+            if (server := _spare.pop()).process.poll() is None:
+                return server
+            server.end()
     return _Server()
 
 

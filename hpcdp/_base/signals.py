@@ -44,7 +44,10 @@ def may_be_interrupted() -> bool:
     if threading.current_thread() is not threading.main_thread():
         return False
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    return any(one.was_called if isinstance(one, Once) else one is None or callable(one) for one in handlers)
+    return any(
+        handler.was_called if isinstance(handler, Once) else handler is None or callable(handler)
+        for handler in handlers
+    )
 
 
 @contextmanager

@@ -111,8 +111,8 @@ class Curve(ABC):
         orders = checked("order", order, 1.0, np.finfo(np.float64).max)
         if direction not in ("forward", "reverse"):
             raise refusal("direction", direction, '"forward" or "reverse"')
-        found = [self._renyi(float(a), direction) for a in orders.ravel()]
-        return np.asarray(found, np.float64).reshape(orders.shape)
+        divergences = [self._renyi(float(a), direction) for a in orders.ravel()]
+        return np.asarray(divergences, np.float64).reshape(orders.shape)
 
     def pure(self) -> float | None:
         """Return the pure level of the unordered pair, sup |ln p - ln q| (Askin, Kutta and Dette 2022, Theorem 1).

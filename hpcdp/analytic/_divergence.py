@@ -54,11 +54,11 @@ class Parts:
             return np.logaddexp(kept + log_p, taken + log_q)
 
         def mixture(densities: LogDensities) -> LogDensities:
-            def found(x: Array) -> tuple[Array, Array]:
+            def mixed_densities(x: Array) -> tuple[Array, Array]:
                 log_p, log_q = densities(x)
                 return log_p, mix(log_p, log_q)
 
-            return found
+            return mixed_densities
 
         lines = tuple((mixture(f), edges) for f, edges in self.lines)
         return Parts(lines, self.log_p, mix(self.log_p, self.log_q))

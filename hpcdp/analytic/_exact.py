@@ -190,10 +190,10 @@ def _subsampled(
     shares = []
     for database in (d, d_prime):
         check_batch(database.shape[0], batch, rate)
-        found = _shares(database, laws, mechanism, parameters or {}, batch, rate)
-        if found is None:
+        law_shares = _shares(database, laws, mechanism, parameters or {}, batch, rate)
+        if law_shares is None:
             return None
-        shares.append(found)
+        shares.append(law_shares)
     first, second = shares
     if len(laws) == 1:
         return GaussianShift(0.0)

@@ -103,8 +103,8 @@ def _positive_sums(kept: Array, inflated: Array, roots: Array) -> Array:
     with np.errstate(over="ignore"):
         # In two halves, so that the factor overflows only where the product exceeds 1.
         for start in range(0, out.size, rows):
-            some = roots[start : start + rows, None]
-            out[start : start + rows] = alone + np.maximum(kept - (inflated * some) * some, 0.0).sum(axis=1)
+            block = roots[start : start + rows, None]
+            out[start : start + rows] = alone + np.maximum(kept - (inflated * block) * block, 0.0).sum(axis=1)
     return out
 
 

@@ -126,8 +126,8 @@ class NormalMixture(Curve):
         reach = 1.0
         while excess(least + reach) > 0.0:
             reach *= 2.0
-        found = brentq(lambda above: excess(least + above), 0.0, reach, xtol=_SMALLEST, rtol=_CLOSE)
-        return self._below(least + found)
+        root = brentq(lambda above: excess(least + above), 0.0, reach, xtol=_SMALLEST, rtol=_CLOSE)
+        return self._below(least + root)
 
     def _parts(self, order: float) -> Parts:
         return Parts(((self._log_densities, self._edges(order)),))

@@ -118,7 +118,7 @@ def count_probabilities(noisy: NoisyThreshold, groups: NDArray[np.int64]) -> Arr
         log_values = np.zeros((len(noisy.weights[rows]), 1))
         for index, size in enumerate(groups):
             ones = np.arange(size + 1)
-            ways = np.array([math.log(math.comb(int(size), int(one))) for one in ones])
+            ways = np.array([math.log(math.comb(int(size), int(count))) for count in ones])
             part = ways + ones * noisy.above[rows, index, None] + (size - ones) * noisy.below[rows, index, None]
             log_values = (log_values[:, :, None] + part[:, None, :]).reshape(len(log_values), -1)
         out += noisy.weights[rows] @ np.exp(log_values)

@@ -90,9 +90,9 @@ class TradeOffPoints:
         falling = np.where((left < 0) | np.isnan(falling), -np.inf, falling)
         rising = np.where(left >= last, -np.inf, rising)
         exact = (left >= 0) & (sizes == self.alphas[before])
-        found = np.where(exact, self.betas[before], np.maximum(falling, rising))
-        found = np.where(left < 0, np.maximum(found, self.betas[0]), found)
-        return np.asarray(np.clip(found, 0.0, 1.0 - sizes), np.float64)
+        betas = np.where(exact, self.betas[before], np.maximum(falling, rising))
+        betas = np.where(left < 0, np.maximum(betas, self.betas[0]), betas)
+        return np.asarray(np.clip(betas, 0.0, 1.0 - sizes), np.float64)
 
     def convex(self, alpha: ArrayLike) -> Array:
         """Return the largest convex curve that is nowhere above `tradeoff`, at each size.

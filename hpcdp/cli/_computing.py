@@ -125,6 +125,6 @@ def draw(is_drawn: bool, drawing: Callable[[], object], picture: Path, again: st
 
 def again_with(options: argparse.Namespace, word: str) -> str:
     """The command again, with an option."""
-    given = [one for one in options.given if word != "--plot" or one not in ("--plot", "--no-plot")]
+    given = [argument for argument in options.given if word != "--plot" or argument not in ("--plot", "--no-plot")]
     end = given.index("--") if "--" in given else len(given)
     return shlex.join(["hpcdp", *given[:end], word, *given[end:]])

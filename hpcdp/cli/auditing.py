@@ -58,16 +58,16 @@ def audit(options: argparse.Namespace) -> int:
     with resolved(options, study, store, where) as (problem, trial, stop):
         plan = plan_of(options, store, problem, trial, where)
         print_plan(plan)
-        found = audit(compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
+        audited = audit(compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
     is_drawn = options.output is not None or draws_picture(options, plan)
-    drawn = draw(is_drawn, lambda: draw_audit(found, picture), picture, again_with(options, "--plot"))
+    drawn = draw(is_drawn, lambda: draw_audit(audited, picture), picture, again_with(options, "--plot"))
     if options.format == "json":
-        print(to_json(found.to_dict()))
+        print(to_json(audited.to_dict()))
     else:
-        print(f"{report(found)}\n\nstore: {store}\n{drawn}", end="")
+        print(f"{report(audited)}\n\nstore: {store}\n{drawn}", end="")
     if options.show_rows:
-        print_contents(found.result)
-    return VIOLATED if found.verdict == VIOLATION else DONE
+        print_contents(audited.result)
+    return VIOLATED if audited.verdict == VIOLATION else DONE
 
 
 def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any, where: Any) -> int:
@@ -86,11 +86,11 @@ def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any
         )
     with resolved(options, study, store, where) as (problem, trial, stop):
         print_plan(plan_of(options, store, problem, trial, where))
-        found = verify(compute(options, store, problem, trial, stop), claim)
-    print(to_json([found]) if options.format == "json" else f"{report([found])}\n\nstore: {store}")
+        verdict = verify(compute(options, store, problem, trial, stop), claim)
+    print(to_json([verdict]) if options.format == "json" else f"{report([verdict])}\n\nstore: {store}")
     if options.show_rows:
-        print_contents(found.result)
-    return VIOLATED if found.verdict == VIOLATION else DONE
+        print_contents(verdict.result)
+    return VIOLATED if verdict.verdict == VIOLATION else DONE
 
 
 def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, picture: Path, where: Any) -> int:
@@ -111,13 +111,13 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
         rounds = Rounds.of(problem, options.batch, options.budget)
         with on_stderr() as progress:
             place = place_of(options, stop)
-            found = run_sequential(problem, trial, store, claim, options.orientation, rounds, place, progress, again)
-    drawn = draw(is_drawn, lambda: draw_sequential(found, picture), picture, again_with(options, "--plot"))
+            audited = run_sequential(problem, trial, store, claim, options.orientation, rounds, place, progress, again)
+    drawn = draw(is_drawn, lambda: draw_sequential(audited, picture), picture, again_with(options, "--plot"))
     if options.format == "json":
-        print(to_json(found.to_dict()))
+        print(to_json(audited.to_dict()))
     else:
-        print(f"{sequential_report(found)}\n\nstore: {store}\n{drawn}", end="")
-    return VIOLATED if found.verdict == VIOLATION else DONE
+        print(f"{sequential_report(audited)}\n\nstore: {store}\n{drawn}", end="")
+    return VIOLATED if audited.verdict == VIOLATION else DONE
 
 
 def audited_claim(options: argparse.Namespace, study: Any) -> Any:

@@ -59,9 +59,9 @@ def _function(given: str) -> tuple[Path, str, bool]:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError) as error:
         raise StudyError(f"FUNCTION: {path} is not Python: {error}") from None
-    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
-    takes = [a.arg for node in found for a in (*node.args.args, *node.args.kwonlyargs)]
-    takes_rng = not found or "rng" in takes or found[-1].args.kwarg is not None
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    takes = [a.arg for node in functions for a in (*node.args.args, *node.args.kwonlyargs)]
+    takes_rng = not functions or "rng" in takes or functions[-1].args.kwarg is not None
     return path.resolve().parent, f"{path.stem}:{name}", takes_rng
 
 

@@ -127,7 +127,7 @@ def verify(options: argparse.Namespace) -> int:
         print(to_json(verdicts, ranking) if options.format == "json" else report(verdicts, ranking))
     if options.show_rows:
         print_contents(result)
-    judged = {meaning(one.claim.text) for one in verdicts}
+    judged = {meaning(verdict.claim.text) for verdict in verdicts}
     for audit in (audit for audit in result.sequential_audits if meaning(audit.claim) in judged):
         print(
             f"hpcdp: the sequential audit of {audit.claim} in this store, a family of its own: {audit.verdict}; hpcdp show "

@@ -50,7 +50,7 @@ class StepUnits(Units):
 
     def start(self, count: int) -> list[Unit]:
         """One srun a unit: when one ends, the others and the allocation go on."""
-        found = []
+        units = []
         for _ in range(count):
             self._count += 1
             name = f"{self._folder.name}-{self._count}"
@@ -72,8 +72,8 @@ class StepUnits(Units):
             else:
                 unit.state = "RUNNING"
                 self._steps[name] = (step, time.monotonic())
-            found.append(unit)
-        return found
+            units.append(unit)
+        return units
 
     def look(self, units: Sequence[Unit]) -> None:
         """Whether their sruns still run."""

@@ -97,9 +97,9 @@ class Certificate:
     @classmethod
     def remove_up_to(cls, folder: Path, generation: int) -> None:
         """Remove the certificates of this and earlier generations: of runs that were killed before they could."""
-        for found in folder.glob("*"):
-            if found.name.isdecimal() and int(found.name) <= generation:
-                cls(found).remove()
+        for path in folder.glob("*"):
+            if path.name.isdecimal() and int(path.name) <= generation:
+                cls(path).remove()
 
     def remove(self) -> None:
         """Delete the files and their folder."""
@@ -118,8 +118,8 @@ class Certificate:
         for role in _ROLES:
             settings[f"{role.upper()}__CERT"] = self.certificate
             settings[f"{role.upper()}__KEY"] = self.key
-        found = {f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(path) for name, path in settings.items()}
-        return {"DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True", **found}
+        variables = {f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(path) for name, path in settings.items()}
+        return {"DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True", **variables}
 
     def exports(self) -> str:
         """The same as lines for a shell."""

@@ -65,12 +65,12 @@ def try_cluster(profile: Profile, nodes: int, patience: float, note: Callable[[s
                 executor.prepare(Path(name))
                 calls = [Call("look", report_node, (os.fspath(seen), _TASK))] * slots
                 done, late = wait(executor.begin(calls), _ANSWER)
-                found = [future.result() for future in done]
+                reports = [future.result() for future in done]
         except HpcdpError as error:
             return [*_ends_of_logs(folder.logs), str(error)]
     wrong = [f"{len(late)} of {slots} tasks did not end within {_ANSWER:g} s"] if late else []
-    for host in sorted({report.host for report in found}):
-        there = [report for report in found if report.host == host]
+    for host in sorted({report.host for report in reports}):
+        there = [report for report in reports if report.host == host]
         processes = len({report.process for report in there})
         note(
             f"{host}: {len(there)} tasks in {processes} processes, {there[0].cores} cores, Python {there[0].versions[1]}"

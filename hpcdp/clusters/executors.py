@@ -104,12 +104,12 @@ class InProcess(TaskExecutor):
 
 
 def _done(call: Call) -> Future[Any]:
-    found: Future[Any] = Future()
+    future: Future[Any] = Future()
     try:
-        found.set_result(call.function(*call.arguments))
+        future.set_result(call.function(*call.arguments))
     except Exception as error:
-        found.set_exception(error)
-    return found
+        future.set_exception(error)
+    return future
 
 
 class OnNode(TaskExecutor):

@@ -75,8 +75,8 @@ class Units(ABC):
 
     def workers(self) -> Mapping[str, int]:
         """Names of the workers that are connected, and how many tasks each has."""
-        found: Mapping[str, int] = self._cluster.sync(self._cluster.scheduler.connected)
-        return found
+        workers: Mapping[str, int] = self._cluster.sync(self._cluster.scheduler.connected)
+        return workers
 
 
 class Fleet:
@@ -131,8 +131,8 @@ class Fleet:
         """What the units that are not there yet wait for."""
         with self._lock:
             states = [f"{unit.state.lower()} ({unit.reason})" for unit in self._active if not unit.has_connected]
-        found = {state: states.count(state) for state in dict.fromkeys(states)}
-        words = [f"{count} {self._units.word}{'s' if count > 1 else ''} {state}" for state, count in found.items()]
+        counts = {state: states.count(state) for state in dict.fromkeys(states)}
+        words = [f"{count} {self._units.word}{'s' if count > 1 else ''} {state}" for state, count in counts.items()]
         if self._silent:
             words.append("the batch system does not answer")
         if self._last_failure and not words:
@@ -221,10 +221,10 @@ class Fleet:
     def _mend(self) -> None:
         missing = (self._size(*self._wanted) if self._wanted[0] > 0 else 0) - len(self._active)
         if missing > 0 and not self._frozen and time.monotonic() >= self._not_before and not self.trouble():
-            found = self._units.start(missing)
-            refused = [unit for unit in found if not unit.is_active]
+            started = self._units.start(missing)
+            refused = [unit for unit in started if not unit.is_active]
             with self._lock:
-                self._active += [unit for unit in found if unit.is_active]
+                self._active += [unit for unit in started if unit.is_active]
             if refused:
                 self._fail(refused[0].reason)
                 self._note(

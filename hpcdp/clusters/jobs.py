@@ -66,14 +66,14 @@ class JobUnits(Units):
 
     def start(self, count: int) -> list[Unit]:
         """Submit jobs."""
-        found = []
+        units = []
         for name, job in self._cluster.sync(self._cluster.open_jobs, count).items():
             unit = Unit(name, job.job_id or "", cores=self._cores)
             if job.refusal is not None:
                 unit.refuse(job.refusal)
                 self._cluster.sync(self._cluster.forget_jobs, [name])
-            found.append(unit)
-        return found
+            units.append(unit)
+        return units
 
     def look(self, units: Sequence[Unit]) -> None:
         """What squeue says; a job that it does not know any more is over."""

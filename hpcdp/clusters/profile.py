@@ -28,8 +28,8 @@ _BYTES = {"K": 10, "M": 20, "G": 30, "T": 40}
 def _seconds(value: Any) -> int:
     """Whole seconds of a study's durations, of "30m", or as SLURM writes them: "MM:SS", "HH:MM:SS", "D-HH:MM:SS"."""
     if isinstance(value, str):
-        if (found := seconds_of(value.strip())) is not None:
-            return found
+        if (seconds := seconds_of(value.strip())) is not None:
+            return seconds
         simple = re.fullmatch(r"(\d+)\s*([a-z]+)", value.strip())
         with suppress(ValueError, OverflowError):
             return int(duration_seconds(f"{simple[1]} {'min' if simple[2] == 'm' else simple[2]}" if simple else ""))
@@ -38,10 +38,10 @@ def _seconds(value: Any) -> int:
 
 def _memory(value: Any) -> int:
     """Bytes of "4GB", "512 MiB", "3T": powers of 1024, as SLURM counts."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT])(?:i?B)?", value.strip()) if isinstance(value, str) else None
-    if found is None:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT])(?:i?B)?", value.strip()) if isinstance(value, str) else None
+    if match is None:
         raise ValueError('an amount of memory such as "4GB" or "512MB"')
-    return int(float(found[1]) * 2 ** _BYTES[found[2]])
+    return int(float(match[1]) * 2 ** _BYTES[match[2]])
 
 
 def _word(value: Any) -> str:
@@ -165,8 +165,8 @@ class Size(Section):
         return self
 
     def _given(self) -> str:
-        found = {k: v for k, v in self.model_dump().items() if v is not None}
-        return ", ".join(f"{key} = {value}" for key, value in found.items()) or "none of them"
+        given = {k: v for k, v in self.model_dump().items() if v is not None}
+        return ", ".join(f"{key} = {value}" for key, value in given.items()) or "none of them"
 
     @property
     def least(self) -> int:

@@ -120,18 +120,18 @@ class OnDask(TaskExecutor):
 
     def running(self, underway: int) -> int:
         """How many of the run's calls workers have."""
-        found = self._ask("processing", workers=None)
-        return min(self.threads(), sum(self.name in str(key) for keys in found.values() for key in keys))
+        processing = self._ask("processing", workers=None)
+        return min(self.threads(), sum(self.name in str(key) for keys in processing.values() for key in keys))
 
     def _ask(self, what: str, **named: Any) -> Mapping[str, Any]:
         """What the scheduler says of each worker; nothing where it does not answer."""
         try:
-            found: Mapping[str, Any] = self.client.sync(
+            answers: Mapping[str, Any] = self.client.sync(
                 getattr(self.client.scheduler, what), callback_timeout=_ANSWER, **named
             )
         except (OSError, TimeoutError, ValueError, AttributeError):
             return {}
-        return found
+        return answers
 
     def find_dashboard(self) -> None:
         """Ask where the scheduler's dashboard listens: host:port, as the scheduler's own host sees it."""
@@ -150,8 +150,8 @@ class OnDask(TaskExecutor):
         return own
 
     def _fetch_all(self, begun: list[tuple[DaskFuture[Any], bytes, Future[Any]]]) -> None:
-        for one in begun:
-            fetching = asyncio.ensure_future(self._fetch(*one))
+        for call in begun:
+            fetching = asyncio.ensure_future(self._fetch(*call))
             self._fetching.add(fetching)
             fetching.add_done_callback(self._fetching.discard)
 
@@ -192,12 +192,12 @@ class OnDask(TaskExecutor):
                 client.unsubscribe_topic(self.name)
 
 
-def _settle(own: Future[Any], found: Any) -> None:
+def _settle(own: Future[Any], outcome: Any) -> None:
     if own.set_running_or_notify_cancel():
-        if isinstance(found, HpcdpError):
-            own.set_exception(found)
+        if isinstance(outcome, HpcdpError):
+            own.set_exception(outcome)
         else:
-            own.set_result(found)
+            own.set_result(outcome)
 
 
 def _name_of(future: DaskFuture[Any]) -> str:

@@ -82,8 +82,8 @@ def seconds_left(job: str) -> int | None:
 
 def cancel(ids: Iterable[str], *how: str) -> None:
     """Cancel jobs; those that ended already are no error. how: other options of scancel."""
-    if some := list(ids):
-        call("scancel", "--quiet", *how, *some, accept=(0, 1))
+    if jobs := list(ids):
+        call("scancel", "--quiet", *how, *jobs, accept=(0, 1))
 
 
 def call(*command: str, accept: Sequence[int] = (0,), environment: Mapping[str, str] | None = None) -> str:
@@ -110,10 +110,10 @@ def call(*command: str, accept: Sequence[int] = (0,), environment: Mapping[str, 
 
 def seconds_of(text: str) -> int | None:
     """Seconds of SLURM's [D-][HH:]MM:SS; None where it is no such time, as where squeue says INVALID."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
-    if not found:
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if not match:
         return None
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 

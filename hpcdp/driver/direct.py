@@ -104,7 +104,9 @@ def _temporary(study: Study) -> Iterator[tuple[Path, Callable[[Result], None]]]:
     except BaseException as error:
         if isinstance(error, HpcdpError):
             lost = resume_command(place)
-            error.args = tuple(one.replace(lost, _KEPT) if isinstance(one, str) else one for one in error.args)
+            error.args = tuple(
+                argument.replace(lost, _KEPT) if isinstance(argument, str) else argument for argument in error.args
+            )
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
@@ -186,8 +188,8 @@ def _audit_study(
         raise StudyError("audit: claim is missing, and the study makes none; accepted: such as gaussian(mu=1)")
     meant = as_claim(claim) if claim is not None else parse_claim(str(study.study.claim), study.folder)
     going, root = read_study(study, store)
-    found = run(with_etas(with_audited_loss(going, root)), root, **how)
-    return audit_result(found, meant, orientation, limits)
+    result = run(with_etas(with_audited_loss(going, root)), root, **how)
+    return audit_result(result, meant, orientation, limits)
 
 
 def _audit_function(
@@ -206,6 +208,6 @@ def _audit_function(
     if store is not None:
         return _audit_study(study, claim, orientation, limits, store=store, **how)
     with _temporary(study) as (place, keep):
-        found = _audit_study(study, claim, orientation, limits, store=place, **how)
-        keep(found.result)
-    return found
+        audited = _audit_study(study, claim, orientation, limits, store=place, **how)
+        keep(audited.result)
+    return audited

@@ -299,8 +299,8 @@ def _drive(
                 break
 
         def is_varied(law: str, stage: str, size: int) -> bool:
-            (found,) = run_batches(executor(), monitor, draws_vary, [(root, version, law, stage, size)], "look")
-            return bool(found)
+            (varies,) = run_batches(executor(), monitor, draws_vary, [(root, version, law, stage, size)], "look")
+            return bool(varies)
 
         refuse_identical_chunks(layout, method_of(problem).sized(problem, index), is_varied)
         return _finish(executor, layout, lease, version, problem, index, outcome, monitor)
@@ -347,13 +347,13 @@ def _finish(
 def _stored_results(layout: Layout, version: int, monitor: Monitor) -> Arrays | None:
     """The root arrays, where they are whole and of this version of the study and of the bounds."""
     try:
-        found = read_results(layout)
+        stored = read_results(layout)
     except DamagedError as error:
         monitor.note(f"damaged: {error}; it is derived again from the records")
         return None
-    if found is None or found[1]["version"] != version or not found[1]["complete"]:
+    if stored is None or stored[1]["version"] != version or not stored[1]["complete"]:
         return None
-    return found[0] if found[1].get("bounds", 1) == BOUNDS_VERSION else None
+    return stored[0] if stored[1].get("bounds", 1) == BOUNDS_VERSION else None
 
 
 def _on_workers(
@@ -364,8 +364,8 @@ def _on_workers(
     def bounds(*arrays: Any) -> NDArray[np.float64]:
         batches = flat_batches(arrays, _BOUNDS_PER_TASK)
         monitor.begin_batches("certify", len(batches))
-        found = run_batches(executor(), monitor, function, batches, "bounds")
+        parts = run_batches(executor(), monitor, function, batches, "bounds")
         monitor.advance(len(batches))
-        return np.concatenate(found) if found else np.empty(0)
+        return np.concatenate(parts) if parts else np.empty(0)
 
     return bounds

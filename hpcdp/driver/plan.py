@@ -187,7 +187,7 @@ def _time_rows(tasks: Sequence[Task], seconds: float, profile: Profile | None, m
         return [("time", f"about {duration(seconds)}{rest}")]
     needs, given = cluster_needs(tasks, profile), profile.worker.memory // profile.worker.process_count
     end = datetime.now().astimezone() + timedelta(seconds=needs.seconds)
-    found = [
+    rows = [
         (
             "jobs",
             f"{needs.at_once:,} at once, {needs.jobs:,} in all, about {needs.node_hours:.2g} node-hours "
@@ -197,21 +197,21 @@ def _time_rows(tasks: Sequence[Task], seconds: float, profile: Profile | None, m
     ]
     if needs.share < _HALF and needs.core_hours > _FEW:
         words = f"ONLY {needs.share:.0%} of the jobs' time: the rest goes into starting and compiling; fewer jobs (size), or a "
-        found.append(("useful", f"{words}larger worker.useful, waste less"))
+        rows.append(("useful", f"{words}larger worker.useful, waste less"))
     if needs.has_endless_task:
         words = f"TOO SHORT: a task may take {duration(needs.longest)}, a job takes tasks for {duration(needs.useful)}"
-        found.append(("walltime", words))
+        rows.append(("walltime", words))
     if given < memory:
         words = f"TOO LITTLE, perhaps: the profile gives a process {_bytes(given)}; give more, or fewer processes"
-        found.append(("memory", words))
-    return found
+        rows.append(("memory", words))
+    return rows
 
 
 def _expected_error(problem: Problem, amounts: Amounts) -> str:
     """Largest standard errors of δ̂ at the first, the middle and the last ε; empty where draws are decided later."""
     e, levels, method = problem.study.estimate, problem.study.epsilons, method_of(problem)
     shown = sorted({levels[0], levels[len(levels) // 2], levels[-1]}) if levels else []
-    worst = [found for epsilon in shown if (found := method.worst_errors(problem, epsilon)) is not None]
+    worst = [largest for epsilon in shown if (largest := method.worst_errors(problem, epsilon)) is not None]
     if not worst:
         return ""
     errors = "; ".join(f"{at_most(sound, '.1e')} at ε = {at:g}" for at, (sound, _) in zip(shown, worst, strict=True))

@@ -146,11 +146,11 @@ def repeat(
             else Path(ending.enter_context(TemporaryDirectory(prefix="hpcdp-")))
         )
         how = {"client": client, "workers": workers}
-        found = [[_run_one(parsed, seed, size, place, **how) for seed in seeds] for size in pairs]
+        results = [[_run_one(parsed, seed, size, place, **how) for seed in seeds] for size in pairs]
         estimates, lower = (
-            np.array([[result[f"spectrum_{name}"] for result in row] for row in found]) for name in ("delta", "lower")
+            np.array([[result[f"spectrum_{name}"] for result in row] for row in results]) for name in ("delta", "lower")
         )
-        first = found[0][0]
+        first = results[0][0]
         exact = exact_of(first, first["epsilon"])
     return Repeats(parsed.name, pairs, tuple(seeds), first["epsilon"], estimates, lower, exact, first.method.pools)
 

@@ -179,12 +179,12 @@ def bet(
         return np.concatenate(parts) if parts else np.empty(problem.schema.shape(0), problem.schema.dtype)
 
     past, batch = ({law: read(law, chunks) for law in problem.laws} for chunks in (range(start), rounds.chunks(number)))
-    found: list[Wealth] = []
+    played: list[Wealth] = []
     for pair, (wealth, (d, d_prime)) in enumerate(zip(wealths, problem.pair_laws, strict=True)):
         learn = _learner(context.loss_of_pair(pair), e.foreign is not None)
         with at_risk(f"estimate.loss {e.default_loss} (learning)"):
-            found += play([wealth], [lines], learn, (past[d], past[d_prime]), (batch[d], batch[d_prime]), rules, check)
-    return found
+            played += play([wealth], [lines], learn, (past[d], past[d_prime]), (batch[d], batch[d_prime]), rules, check)
+    return played
 
 
 def _rules(problem: Problem) -> Rules:

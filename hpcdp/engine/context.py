@@ -161,14 +161,14 @@ class Context:
             pass
         return outputs
 
-    def _as_side(self, found: Outputs | StreamedSide) -> Side:
+    def _as_side(self, outputs: Outputs | StreamedSide) -> Side:
         """Training outputs as a loss takes them."""
-        if isinstance(found, StreamedSide):
-            return found
+        if isinstance(outputs, StreamedSide):
+            return outputs
         if self._is_scalar and not self.problem.study.estimate.view:
             # the order of training samples carries nothing
-            return Side(ascending(found, is_own=True), len(found), is_sorted=True)
-        return Side(found, len(found))
+            return Side(ascending(outputs, is_own=True), len(outputs), is_sorted=True)
+        return Side(outputs, len(outputs))
 
     def _training_chunks(self, law: str, out: Outputs | None = None) -> Iterator[Outputs]:
         """The training chunks of a law, each put into `out`, whose fingerprints are kept when all were drawn."""
@@ -189,8 +189,8 @@ def open_context(root: str, version: int, sizes: Sizes | None = None) -> Context
     with open(
         Layout(Path(root)).study(version), "rb"
     ) as record:  # opened, since file systems of clusters then ask anew
-        found = os.fstat(record.fileno())
-    which = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+        status = os.fstat(record.fileno())
+    which = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
     return _open(root, version, which) if sizes is None else _sized(root, version, which, sizes)
 
 

@@ -74,10 +74,10 @@ def execute(
                 ready.append(following)
 
     def cut(task: Task) -> list[Task]:
-        some = split(task)
-        parts[task.name] = len(some)
-        whole.update({part.name: task for part in some})
-        return some
+        pieces = split(task)
+        parts[task.name] = len(pieces)
+        whole.update({part.name: task for part in pieces})
+        return pieces
 
     def call_of(task: Task) -> Call:
         return Call(task.name, function, (root, version, generation, task), executor.files_of(task))
@@ -92,8 +92,8 @@ def execute(
                 if not window.underway:
                     raise Stopped(watch.stop.reason)
             executor.want(left, seconds)
-            some = [ready.popleft() for _ in range(min(len(ready), max(0, window.room)))]
-            window.begin([(task, call_of(task)) for task in some])
+            batch = [ready.popleft() for _ in range(min(len(ready), max(0, window.room)))]
+            window.begin([(task, call_of(task)) for task in batch])
             for task, report in window.next() if window.underway else ():
                 if not isinstance(report, ProcessDied):
                     writer.take(report)
@@ -126,9 +126,9 @@ def run_batches(
             watch.stop.check()
             waiting = len(batches) - following + len(window.underway)
             executor.want(waiting, waiting * _BATCH)
-            some = range(following, min(len(batches), following + max(0, window.room)))
-            window.begin([(number, Call(f"{name}-{number}", function, batches[number])) for number in some])
-            following += len(some)
+            numbers = range(following, min(len(batches), following + max(0, window.room)))
+            window.begin([(number, Call(f"{name}-{number}", function, batches[number])) for number in numbers])
+            following += len(numbers)
             for position, result in window.next():
                 results[position] = result
                 if isinstance(result, ProcessDied):

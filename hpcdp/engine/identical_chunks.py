@@ -35,14 +35,14 @@ def refuse_identical_chunks(layout: Layout, problem: Problem, is_varied: Callabl
     if problem.sampler.call in READERS:
         return
     first: dict[str, Chunk] = {}
-    found: dict[str, set[Chunk]] = {}
+    alike: dict[str, set[Chunk]] = {}
     for chunk, text in _fingerprints(layout, problem):
         if first.setdefault(text, chunk) != chunk:
-            found.setdefault(text, {first[text]}).add(chunk)
+            alike.setdefault(text, {first[text]}).add(chunk)
     varied, e = cache(is_varied), problem.study.estimate
     last = {stage.name: stage for stage in (problem.train, problem.test)}  # of which a chunk may be shorter
     same: list[list[Chunk]] = []
-    for chunks in found.values():
+    for chunks in alike.values():
         law, name, number = min(chunks)
         size = last[name].chunk_size(number) if name in last else min(e.chunk, e.train)
         if varied(law, problem.test.name if name == _SINGLE else name, min(1024, size)):

@@ -97,8 +97,8 @@ def check_samples(
         per_task = max(1, (128 << 20) // max(1, size // len(items)))
         monitor.begin_batches("check stored samples", len(items))
         batches = [(root, version, tuple(items[i : i + per_task])) for i in range(0, len(items), per_task)]
-        found = run_batches(executor, monitor, check_blocks, batches, "check")
-        damaged = {record: message for some in reversed(found) for record, message in some}  # of a pack the first
+        answers = run_batches(executor, monitor, check_blocks, batches, "check")
+        damaged = {record: message for answer in reversed(answers) for record, message in answer}  # of a pack the first
         monitor.advance(len(items))
     for record, message in damaged.items():
         monitor.note(f"damaged: {message}; it is computed again")

@@ -84,8 +84,8 @@ class TaskList:
         self, laws: Iterable[str], stages: Iterable[str] = ("train", "test"), blocks: range | None = None
     ) -> set[str]:
         """Names of the tasks that draw samples of these laws, in these stages and blocks (None: all)."""
-        found = (block for law in laws for stage in stages for block in self._drawn.get((law, stage), ()))
-        return {name for block, name in found if blocks is None or block in blocks}
+        drawn = (block for law in laws for stage in stages for block in self._drawn.get((law, stage), ()))
+        return {name for block, name in drawn if blocks is None or block in blocks}
 
     def add(
         self,
@@ -150,7 +150,7 @@ class _Block(NamedTuple):
 
 def _blocks_left(problem: Problem, index: Index, costs: Costs) -> list[_Block]:
     """Every block that is kept and not there yet, in the pairs' order."""
-    found = []
+    missing = []
     order = {law: i for i, law in enumerate(problem.laws)}
     few = len(order) <= 4  # few laws: all training first, so that learning starts early; many: law by law
     for stage in problem.kept_stages:
@@ -160,14 +160,14 @@ def _blocks_left(problem: Problem, index: Index, costs: Costs) -> list[_Block]:
             drawing = costs.drawing(size, len(stage.block_chunks(block)))
             seconds = drawing + costs.write * size + (_PACKED_SECONDS if packed else _BLOCK_SECONDS)
             left = (law for law in order if stage.name_of(law, block) not in index.samples)
-            found += [_Block((law, stage, block), seconds, drawing, packed) for law in left]
+            missing += [_Block((law, stage, block), seconds, drawing, packed) for law in left]
 
-    def place(found: _Block) -> tuple[int, int, int]:
-        law, stage, block = found.key
+    def place(entry: _Block) -> tuple[int, int, int]:
+        law, stage, block = entry.key
         first = int(stage.name != "train")
         return (first, order[law], block) if few else (order[law], first, block)
 
-    return sorted(found, key=place)
+    return sorted(missing, key=place)
 
 
 def is_small(problem: Problem, stage: Stage) -> bool:

@@ -43,26 +43,26 @@ def gaps(spans: Sequence[Ranged], stage: Stage) -> list[range]:
 
 def without(ranges: Iterable[range], taken: Sequence[Ranged | range]) -> list[range]:
     """Parts of these ranges that lie in none of the taken ones, which are disjoint and in order."""
-    found = []
+    rest = []
     for part in ranges:
         position = part.start
         for other in taken:
             if position < other.stop and other.start < part.stop:
                 if other.start > position:
-                    found.append(range(position, other.start))
+                    rest.append(range(position, other.start))
                 position = other.stop
         if position < part.stop:
-            found.append(range(position, part.stop))
-    return found
+            rest.append(range(position, part.stop))
+    return rest
 
 
 def merged_length(ranges: Iterable[range]) -> int:
     """How many chunks lie in at least one of these ranges."""
-    found = position = 0
+    length = position = 0
     for part in sorted(ranges, key=lambda r: r.start):
-        found += max(0, part.stop - max(position, part.start))
+        length += max(0, part.stop - max(position, part.start))
         position = max(position, part.stop)
-    return found
+    return length
 
 
 def samples_between(stage: Stage, start: int, stop: int) -> int:

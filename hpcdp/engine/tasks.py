@@ -61,7 +61,7 @@ def draw(context: Context, work: Draw, report: Report) -> None:
         for law, stage, block in work.blocks:
             _keep(context, stage, law, block, report)
         return
-    some: dict[str, list[Outputs]] = {}
+    blocks: dict[str, list[Outputs]] = {}
     size = 0
     for law, stage, block in work.blocks:
         try:
@@ -69,13 +69,13 @@ def draw(context: Context, work: Draw, report: Report) -> None:
         except ChunkError as error:
             report.failures.append(Failure(error.where, error.reason, stage.name_of(law, block)))
             continue
-        some[stage.name_of(law, block)] = parts
+        blocks[stage.name_of(law, block)] = parts
         size += sum(sum(map(len, part)) if part.dtype == object else part.nbytes for part in parts)
         if size >= PACK_BYTES:
-            _pack(context, some, report)
-            some, size = {}, 0
-    if some:
-        _pack(context, some, report)
+            _pack(context, blocks, report)
+            blocks, size = {}, 0
+    if blocks:
+        _pack(context, blocks, report)
 
 
 def _pack(context: Context, blocks: dict[str, list[Outputs]], report: Report) -> None:
@@ -126,7 +126,7 @@ def warm() -> None:
     """Load the kernels that most tasks need, or compile them, once for all children that are forked afterwards."""
     rng = Stream(np.random.SeedSequence(0))  # none of these kernels starts a thread
     outputs = [rng.laplace(size=_WARM), rng.normal(size=_WARM)]
-    sides = [Side(ascending(some), _WARM, is_sorted=True) for some in outputs]
+    sides = [Side(ascending(sample), _WARM, is_sorted=True) for sample in outputs]
     for name in ("knn", "auto"):
         model = make_loss(name, {}).fit(*sides)
         counter = model.decide(_LEVELS)[0] if isinstance(model, Decides) else model.counter(_LEVELS)

@@ -77,24 +77,24 @@ class Window:
         Waits for at least one. Raises what a call raised; Stopped when a request to stop is due, LeaseError when the lease
         was lost, PlaceError when the scheduler is gone or there was no worker for too long.
         """
-        found: list[Future[Any]] = []
-        while not found:
+        ended: list[Future[Any]] = []
+        while not ended:
             with suppress(queue.Empty):
-                found.append(self._ended.get(timeout=_TICK))
+                ended.append(self._ended.get(timeout=_TICK))
             self._idle()
             self._look_if_due()
         with suppress(queue.Empty):
             while True:
-                found.append(self._ended.get_nowait())
+                ended.append(self._ended.get_nowait())
         self._last = self._seen = time.monotonic()
         self._pause = _QUIET
         self._refuse_lost()
         results: list[tuple[Any, Any]] = []
-        for future in found:
+        for future in ended:
             error = future.exception()
             if error is None or isinstance(error, ProcessDied):
                 results.append((self.underway.pop(future), error or future.result()))
-            elif not results and future is found[-1]:
+            elif not results and future is ended[-1]:
                 raise error
             else:
                 self._ended.put(future)  # first what the others found, which would be lost

@@ -31,20 +31,20 @@ class Writer:
 
     def take(self, report: Report) -> None:
         """Put files in place now, and commit records soon. Of two of one name the first one stays: a chunk is counted once."""
-        for found in report.found:
-            if found.record is not None:
-                kind, name, _ = found.record
+        for finding in report.found:
+            if finding.record is not None:
+                kind, name, _ = finding.record
                 if kind not in self._names:
                     self._names[kind] = record_names(self._layout, kind)
                 if name in (names := self._names[kind]):
-                    for file in found.files:
+                    for file in finding.files:
                         _drop(file)
                     continue
                 names.add(name)
-            for file in found.files:
+            for file in finding.files:
                 self._place(file)
-            if found.record is not None:
-                self._waiting.append(found.record)
+            if finding.record is not None:
+                self._waiting.append(finding.record)
         if len(self._waiting) >= _MOST:
             self.flush()
         self.tick()
@@ -56,9 +56,9 @@ class Writer:
 
     def flush(self) -> None:
         """Commit all that waits."""
-        some, self._waiting = self._waiting, []
-        if some:
-            commit_all(self._layout, some, self._generation)
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            commit_all(self._layout, waiting, self._generation)
         self._last = time.monotonic()
 
     def _place(self, file: NewFile) -> None:

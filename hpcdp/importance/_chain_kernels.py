@@ -35,10 +35,10 @@ _LOG_ROOT_TAU, _LOG_TWO = 0.9189385332046727, 0.6931471805599453
 @kernel(error_model="numpy")
 def _start(rest, c, step):  # type: ignore[no-untyped-def]
     """ℓ of an exponential: from where on it is beyond, not below 0."""
-    found = rest / c
+    start = rest / c
     if step > 0.0:
-        found = step * (np.ceil(found - _SLACK) - 1.0)
-    return max(found, 0.0)
+        start = step * (np.ceil(start - _SLACK) - 1.0)
+    return max(start, 0.0)
 
 
 @kernel(error_model="numpy")
@@ -200,15 +200,15 @@ def add_chained(kind, values, which, used, table, base, out, magnitudes):  # typ
     m, count = min(values.shape[1], table.shape[1]), table.shape[0]
     coefficients = np.ascontiguousarray(table[:, :m, base + COEFFICIENT])
     last, ends = np.full(count, -1), np.zeros((count, 4))  # where each goes beyond, and what `_misses` takes of that
-    some, chains = np.empty(count, np.int64), 0
+    chained, chains = np.empty(count, np.int64), 0
     for c in range(count):
         if (coefficients[c] != 0.0).any():
-            some[chains] = c
+            chained[chains] = c
             chains += 1
             is_alike = True  # to the first one, of which what variates give to the score is had once
             for j in range(m):
                 row = table[c, j, base:]
-                is_alike &= row[STEP] == table[some[0], j, base + STEP]
+                is_alike &= row[STEP] == table[chained[0], j, base + STEP]
                 if is_alike and (row[CODE] == BEYOND or row[CODE] == ENDED):
                     last[c] = j
                     ends[c] = row[CODE], row[THRESHOLD], row[UPPER], row[STEP]
@@ -217,9 +217,9 @@ def add_chained(kind, values, which, used, table, base, out, magnitudes):  # typ
         i, largest = which[k], 0.0
         places = min(m, used[i])
         for j in range(places):
-            given[j] = _scored(values[i, j], 1.0, table[some[0], j, base + STEP])
+            given[j] = _scored(values[i, j], 1.0, table[chained[0], j, base + STEP])
         for at in range(chains):
-            c, score, size = some[at], 0.0, 0.0
+            c, score, size = chained[at], 0.0, 0.0
             if 0 <= last[c] < places:  # most chains do not lead to an output, which is seen before anything else
                 for j in range(last[c]):  # as it is drawn: on a lattice a rounding may be a whole step
                     score += coefficients[c, j] * given[j]

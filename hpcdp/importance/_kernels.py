@@ -45,9 +45,9 @@ def _binned(value, coin, more, row):  # type: ignore[no-untyped-def]
     rest = (above << _UP) | (below >> _DOWN)
     above, below = _times(np.uint64(value * _TWO53), steps)
     above += np.uint64(1) if below + rest < below else np.uint64(0)
-    found = low + np.float64((above << _UP) | ((below + rest) >> _DOWN)) / _TWO53
+    uniform = low + np.float64((above << _UP) | ((below + rest) >> _DOWN)) / _TWO53
     # 0 has 2^-53 plainly, and is what inversions cannot take: its part of a bin goes to the step beside it
-    return max(found, 1.0 / _TWO53)
+    return max(uniform, 1.0 / _TWO53)
 
 
 @kernel(error_model="numpy")
@@ -101,23 +101,23 @@ def add_log_ratios(kind, values, which, used, table, plain, out, magnitudes):  #
     """
     m, count, width = min(values.shape[1], table.shape[1]), table.shape[0], plain.size
     given, sizes, bins = np.empty((count, m, width + 1)), np.empty(count), (width + 1) // 2
-    moved, some = np.empty(count, np.int64), 0
+    moved, moved_count = np.empty(count, np.int64), 0
     for c in range(count):
         is_plain = c > 0
         for j in range(m):
-            _prepare(kind, table[c, j, :width], given[some, j])
+            _prepare(kind, table[c, j, :width], given[moved_count, j])
             for p in range(width):
                 is_plain &= table[c, j, p] == plain[p]
         if not is_plain:
-            moved[some] = c
-            some += 1
+            moved[moved_count] = c
+            moved_count += 1
     for k in range(which.size):
         i = which[k]
-        sizes[:some] = 0.0
+        sizes[:moved_count] = 0.0
         for j in range(min(m, used[i])):
             x = values[i, j]
             size, side, half = abs(x), 0 if x >= 0.0 else 1, 0.5 * x * x
-            for at in range(some):
+            for at in range(moved_count):
                 if kind == NORMAL:
                     y = (x - given[at, j, 1]) * given[at, j, 2]
                     head, own, far = given[at, j, 0], half, 0.5 * y * y
@@ -133,7 +133,7 @@ def add_log_ratios(kind, values, which, used, table, plain, out, magnitudes):  #
                 out[k, moved[at]] += head + (own - far)
                 if head != -np.inf:
                     sizes[at] += abs(head) + own + far + (0.0 if kind in (NORMAL, EXPONENTIAL) else 1.0)
-        magnitudes[k] += sizes[:some].max()
+        magnitudes[k] += sizes[:moved_count].max()
 
 
 @kernel(error_model="numpy")
@@ -156,11 +156,11 @@ def mix_log_weights(ratios, logs, weights):  # type: ignore[no-untyped-def]
 @kernel(error_model="numpy")
 def find_inside(values, starts, inside, out):  # type: ignore[no-untyped-def]
     """Numbers of the values in runs of a line that are inside, into out; how many there are. For few runs."""
-    found, runs = 0, starts.size
+    count, runs = 0, starts.size
     for i in range(values.size):
         x, at = values[i], 0
         for k in range(1, runs):
             at += starts[k] <= x
-        out[found] = i
-        found += inside[at]
-    return found
+        out[count] = i
+        count += inside[at]
+    return count

@@ -48,7 +48,7 @@ def is_score(tape: Tape, outputs: Floats) -> bool:
     few = np.arange(min(tape.size, _JUDGED))
     every = [_values([Elite(tape, few, np.ones(few.size), outputs[few])], kind) for kind in CHAINED]
     share = np.full(few.size, 1.0 / few.size)
-    return any(_regress(one.scored, outputs[few], share)[1] for one in every if one is not None)
+    return any(_regress(values.scored, outputs[few], share)[1] for values in every if values is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,28 +75,28 @@ def chained(elites: Sequence[Elite], weights: Floats, component: Component, near
     weights: of the outputs of the elites, (n,), 0 for those of other modes. component: the likeliest product of tilts, whose
     parameters stay where no place is chained. Where a score tells sets exactly, the chain ends where the next set begins.
     """
-    kinds = [found for kind in CHAINED if (found := _values(elites, kind)) is not None]
+    kinds = [values for kind in CHAINED if (values := _values(elites, kind)) is not None]
     inside = weights > 0.0
-    if not kinds or inside.sum() < 2 * sum(one.values.shape[1] for one in kinds) + 8:
+    if not kinds or inside.sum() < 2 * sum(given.values.shape[1] for given in kinds) + 8:
         return None
     own = weights[inside] / weights[inside].sum()
-    columns = np.hstack([one.scored[inside] for one in kinds])
+    columns = np.hstack([given.scored[inside] for given in kinds])
     outputs = np.concatenate([elite.outputs for elite in elites])[inside]
     coefficients, is_exact = _regress(columns, outputs, own)
     spread = np.sqrt(own @ (columns - own @ columns) ** 2)
-    ends = np.cumsum([0, *(one.values.shape[1] for one in kinds)])
+    ends = np.cumsum([0, *(given.values.shape[1] for given in kinds)])
     parts = [slice(a, b) for a, b in pairwise(ends.tolist())]
     best = int(np.argmax([np.abs(coefficients[part] * spread[part]).sum() for part in parts]))
     of, raw = kinds[best], coefficients[parts[best]]
     beside = _values(near.elites, of.kind)
     if beside is None or beside.scored.shape[1] != raw.size:
         return None
-    one = _Values(of.kind, of.values[inside], of.scored[inside], of.steps)
-    c = _scaled(one, raw, own)
+    given = _Values(of.kind, of.values[inside], of.scored[inside], of.steps)
+    c = _scaled(given, raw, own)
     if c is None:
         return None
-    score = one.scored @ c
-    told: tuple[_Values, Floats] = one, own
+    score = given.scored @ c
+    told: tuple[_Values, Floats] = given, own
     if is_exact:
         lower, upper = _edges(score, beside_score := beside.scored @ c, near.classes)
         inside = (near.classes == 0) & (beside_score >= lower) & ((beside_score < upper) | (upper == -np.inf))
@@ -106,7 +106,7 @@ def chained(elites: Sequence[Elite], weights: Floats, component: Component, near
     else:  # noise of other variates blurs the edge
         order = np.argsort(score, kind="stable")
         lower, upper = float(score[order[np.searchsorted(np.cumsum(own[order]), _MISSED)]]), -np.inf
-    return _chain(one, c, own, component, lower, upper, told)
+    return _chain(given, c, own, component, lower, upper, told)
 
 
 def _regress(columns: Floats, outputs: Floats, weights: Floats) -> tuple[Floats, bool]:
@@ -228,19 +228,19 @@ def _chain(
 
 def _start(of: _Values, place: int, rest: Floats, c: float) -> Floats:
     """ℓ of each output, as `_chain_kernels` has it."""
-    found, step = rest / c, of.steps[place]
+    start, step = rest / c, of.steps[place]
     if step > 0.0:
-        found = step * (np.ceil(found - chain._SLACK) - 1.0)
-    return np.maximum(found, 0.0)
+        start = step * (np.ceil(start - chain._SLACK) - 1.0)
+    return np.maximum(start, 0.0)
 
 
 def _beyond(of: _Values, place: int, rest: Floats, c: float, weights: Floats) -> dict[int, Any]:
-    found: dict[int, Any] = {chain.CODE: chain.BEYOND}
+    parameters: dict[int, Any] = {chain.CODE: chain.BEYOND}
     if of.kind != "normal":
         x = of.values[:, place] * (1.0 if of.kind == "exponential" else np.sign(c))
         near = _start(of, place, rest, c) if of.kind == "exponential" else np.maximum(0.0, rest / abs(c))
-        found[chain.TAIL] = _tail(x - near, weights)
-    return found
+        parameters[chain.TAIL] = _tail(x - near, weights)
+    return parameters
 
 
 def _tail(excess: Floats, weights: Floats) -> float:
@@ -290,13 +290,13 @@ def _led_exponential(of: _Values, place: int, rest: Floats, c: float, weights: F
         firsts = step * np.ceil(np.arange(chain.BINS + 1) * np.rint(starts / step)[:, None] / chain.BINS)
     bins = (x[:, None] >= firsts[which, 1:]).sum(axis=1)
     widths = np.diff(firsts, axis=1)
-    found = np.bincount(bins, own, chain.BINS + 1) + 1e-4 * own.sum() / (chain.BINS + 1)
+    masses = np.bincount(bins, own, chain.BINS + 1) + 1e-4 * own.sum() / (chain.BINS + 1)
     sums, knots, top = np.bincount(which, own), np.ones(_KNOTS), 1.0
     for _ in range(_ROUNDS):
         heights = _HATS @ knots
         each = sums / (widths @ heights + beyond * top)
-        knots *= (found[:-1] / heights) @ _HATS / np.maximum((each @ widths) @ _HATS, 1e-300)
-        top = found[-1] / (beyond * each.sum())
+        knots *= (masses[:-1] / heights) @ _HATS / np.maximum((each @ widths) @ _HATS, 1e-300)
+        top = masses[-1] / (beyond * each.sum())
     heights = _HATS @ knots / top
     return {
         chain.CODE: chain.HELD if room > 0.0 else chain.LED,

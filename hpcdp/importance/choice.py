@@ -47,7 +47,7 @@ def aims_of(problem: Problem, deltas: Floats) -> list[tuple[int, int]]:
         if target.epsilon is not None:
             return [(d, e.epsilons.index(target.epsilon)) for d in directions]
         enough = [np.flatnonzero(np.nan_to_num(deltas[d]) >= float(target.delta or 0.0)) for d in directions]
-        return [(d, int(some[-1])) for d, some in zip(directions, enough, strict=True) if some.size]
+        return [(d, int(columns[-1])) for d, columns in zip(directions, enough, strict=True) if columns.size]
     if e.certify:
         return [(d, e.epsilons.index(epsilon)) for d in directions for epsilon in e.certify]
     return [(d, len(e.epsilons) - 1) for d in directions]
@@ -66,16 +66,16 @@ def asked_of(problem: Problem, learned: Learned) -> float:
     inf where nothing tells δ̂ though draws are in the set of an aim, or where training cannot explain what it saw; 0 where none
     are.
     """
-    target, directions, found = problem.study.estimate.target, learned.directions(), 0.0
+    target, directions, asked = problem.study.estimate.target, learned.directions(), 0.0
     for d, j in _aims(problem, directions):
-        one = directions[d]
-        if not (one.p.classes > j).any():
+        direction = directions[d]
+        if not (direction.p.classes > j).any():
             continue
-        if not one.told(j) > 0.0 or j in one.unexplained:
+        if not direction.told(j) > 0.0 or j in direction.unexplained:
             return math.inf
         if target is not None:
-            found = max(found, one.draws(j, target.relative_error) / target.most)
-    return found
+            asked = max(asked, direction.draws(j, target.relative_error) / target.most)
+    return asked
 
 
 def _aims(problem: Problem, directions: Sequence[Direction]) -> list[tuple[int, int]]:
@@ -110,7 +110,10 @@ def choose(
     levels = _levels(problem, bounds, recorded)
     draws, most = _sizes(problem, bounds, aims, levels, chunk, gain)
     bets, leftover, needed = zip(
-        *(_bets(one, levels[d], draws, most, chunk, [j for at, j in aims if at == d]) for d, one in enumerate(bounds)),
+        *(
+            _bets(direction, levels[d], draws, most, chunk, [j for at, j in aims if at == d])
+            for d, direction in enumerate(bounds)
+        ),
         strict=True,
     )
 
@@ -144,10 +147,10 @@ def _levels(problem: Problem, bounds: Sequence[Direction], recorded: Choice | No
         which = recorded.bounded
     certified = None if e.certify is None else np.isin(e.epsilons, e.certify)
     ranked, error = (np.stack([getattr(bounds[d], name) for d in which])[None] for name in ("delta", "error"))
-    found = np.zeros((2, len(e.epsilons)))
+    levels = np.zeros((2, len(e.epsilons)))
     whole = (1.0 - e.confidence) / len(first_of(problem.once(tape_keys)))
-    found[which] = share_level(ranked, ranked.shape, whole, certified, error)[0]
-    return found
+    levels[which] = share_level(ranked, ranked.shape, whole, certified, error)[0]
+    return levels
 
 
 def _sizes(

@@ -71,33 +71,33 @@ def fit_weighted(cells: LineCells, p: Floats, vp: Floats, q: Floats, vq: Floats)
     apart = np.zeros(cells.size, np.bool_)
     for _ in range(_PASSES):  # on a lattice all are atoms, and the curve tells them better than they tell themselves
         rest = np.flatnonzero(~apart)
-        found = np.where(apart, own, 0.0)
+        ratios = np.where(apart, own, 0.0)
         if counts[:, rest].any():
-            found[rest] = _curve(sums[:, rest])
-        curve = np.interp(np.arange(cells.size), rest, np.clip(found[rest], -1e9, 1e9)) if rest.size else own
+            ratios[rest] = _curve(sums[:, rest])
+        curve = np.interp(np.arange(cells.size), rest, np.clip(ratios[rest], -1e9, 1e9)) if rest.size else own
         with np.errstate(invalid="ignore"):
             now = told & ~(np.abs(own - curve) <= _APART * error)
         if (now == apart).all():
             break
         apart = now
-    found = np.where(apart, own, found)
+    ratios = np.where(apart, own, ratios)
     # at ε = 0 a set that holds most of both laws for a difference that is not told would be told worse than nothing
-    even = told & (np.minimum(p, q) > _MOST) & (np.abs(found) <= _APART * error)
-    return np.where(even, 0.0, found)
+    even = told & (np.minimum(p, q) > _MOST) & (np.abs(ratios) <= _APART * error)
+    return np.where(even, 0.0, ratios)
 
 
 def _counts(share: Floats, variance: Floats) -> Floats:
     spread = np.sqrt(variance)
-    found = np.divide(share, spread, out=np.zeros(share.size), where=spread > 0.0)
-    return np.minimum(found * found, _MOST_COUNTS)
+    roots = np.divide(share, spread, out=np.zeros(share.size), where=spread > 0.0)
+    return np.minimum(roots * roots, _MOST_COUNTS)
 
 
 def _draws(counts: Floats, share: Floats) -> Floats:
     """Draws out of which the counts come; where there are none, as of the nearest with some."""
-    some = (share > 0.0) & (counts > 0.0)
-    if not some.any():
+    filled = (share > 0.0) & (counts > 0.0)
+    if not filled.any():
         return np.ones(share.size)
-    at = np.flatnonzero(some)
+    at = np.flatnonzero(filled)
     logs = np.log(counts[at] / share[at])
     return np.exp(np.interp(np.arange(share.size), at, logs))
 
@@ -123,17 +123,17 @@ def _curve(sums: Floats) -> Floats:
     p, vp, q, vq = (np.add.reduceat(side[first:last], cuts) for side in sums)
     a, b = _counts(p, vp), _counts(q, vq)
     na, nb = _draws(a, p), _draws(b, q)
-    some = a + b > 0.0
-    place = (0.5 * (np.append(cuts, inner.size)[1:] + cuts) / inner.size)[some]
+    filled = a + b > 0.0
+    place = (0.5 * (np.append(cuts, inner.size)[1:] + cuts) / inner.size)[filled]
     knots = place[mirrored(place.size - 1, _KNOTS)] if place.size > 1 else place
     if knots.size < 3:
         ratios = _plain(np.stack([a, b]), [na, nb])
         which = np.searchsorted(cuts, np.arange(inner.size), "right") - 1
         inside = ratios[which]
     else:
-        offset = np.log(na[some]) - np.log(nb[some])
+        offset = np.log(na[filled]) - np.log(nb[filled])
         where = (np.arange(inner.size) + 0.5) / inner.size
-        inside = _in_windows(place, a[some], b[some], offset, where)
+        inside = _in_windows(place, a[filled], b[filled], offset, where)
         inside = _with_ends(inside, a, b, cuts)
     out = np.empty(size)
     out[first:last] = inside
@@ -165,7 +165,7 @@ def _in_windows(place: Floats, a: Floats, b: Floats, offset: Any, where: Floats)
 
 def _with_ends(inside: Floats, a: Floats, b: Floats, cuts: Ints) -> Floats:
     """±inf from where on one side has nothing while the other has much, up to an end."""
-    found = inside.copy()
+    ratios = inside.copy()
     for mine, other, sign in ((a, b, np.inf), (b, a, -np.inf)):
         for step in (1, -1):
             beyond = np.cumsum(other[::-step]) == 0.0  # groups from this end on in which the other has nothing
@@ -173,10 +173,10 @@ def _with_ends(inside: Floats, a: Floats, b: Floats, cuts: Ints) -> Floats:
             count = int(beyond.sum())
             if count and many[count - 1] >= _NEVER:
                 if step == 1:
-                    found[cuts[cuts.size - count] :] = sign
+                    ratios[cuts[cuts.size - count] :] = sign
                 else:
-                    found[: cuts[count] if count < cuts.size else found.size] = sign
-    return found
+                    ratios[: cuts[count] if count < cuts.size else ratios.size] = sign
+    return ratios
 
 
 def delta_by_loss(losses: Floats, densities: Floats, epsilon: float) -> float:

@@ -40,22 +40,22 @@ def fit(
     former bounds the weights of the latter. near: outputs on both sides of the set's edge; each also with a chain
     that leads there, where there is one. splits: whether modes are told apart.
     """
-    found = _modes(elites, splits)
+    mixture = _modes(elites, splits)
     if narrows or near is not None:
         weights = np.concatenate([elite.weights for elite in elites])
         places = find_places(elites) if narrows else []
-        ratios = _ratios(elites, [component for _, component in found]) + np.log([share for share, _ in found])
+        ratios = _ratios(elites, [component for _, component in mixture]) + np.log([share for share, _ in mixture])
         chances = np.exp(ratios - np.logaddexp.reduce(ratios, axis=1)[:, None])
-        for k, (share, component) in enumerate([*found]):
+        for k, (share, component) in enumerate([*mixture]):
             own = weights * chances[:, k]
             narrow = _narrowed(component, places, own) if narrows else None
             of_mode = np.where(chances[:, k] > 0.5, own, 0.0)
             chain = None if near is None else chained(elites, of_mode, component, near)
             for more in (narrow, chain):
                 if more is not None:
-                    found[k] = (0.4 * found[k][0], component)
-                    found.append((0.6 * share, more))
-    return found
+                    mixture[k] = (0.4 * mixture[k][0], component)
+                    mixture.append((0.6 * share, more))
+    return mixture
 
 
 def _narrowed(component: Component, places: Sequence[Place], weights: Floats) -> Component | None:
@@ -78,11 +78,11 @@ def _narrowed(component: Component, places: Sequence[Place], weights: Floats) ->
 def _modes(elites: Sequence[Elite], splits: bool) -> list[tuple[float, Component]]:
     weights = np.concatenate([elite.weights for elite in elites])
     places = find_places(elites)
-    found = [(1.0, fit_product(places, weights))]
+    single = [(1.0, fit_product(places, weights))]
     if not (splits and weights.size) or len(places) > _MOST_PLACES:
-        return found
+        return single
     modes = count_modes(elites)
-    return (_expectation(elites, places, weights, modes) if modes > 1 else None) or found
+    return (_expectation(elites, places, weights, modes) if modes > 1 else None) or single
 
 
 def count_modes(elites: Sequence[Elite]) -> int:
@@ -109,16 +109,16 @@ def wild(tape: Tape) -> list[Component]:
     lengths = tape.lengths()
     places = sum(lengths.values())
     scales = (2.0, 4.0, 8.0) if places <= 4 else (1.5, 2.0, 4.0) if places <= 12 else (1.2, 1.5)
-    found: list[Component] = []
+    components: list[Component] = []
     for scale in scales:
-        found.append({kind: np.tile(_widened(kind, scale), (n, 1)) for kind, n in lengths.items()})
+        components.append({kind: np.tile(_widened(kind, scale), (n, 1)) for kind, n in lengths.items()})
     if 1 < places <= 16:
         for kind, n in lengths.items():
             for place in range(n):
                 table = np.tile(PLAIN[kind], (n, 1))
                 table[place] = _widened(kind, 4.0)
-                found.append({kind: table})
-    return [one for one in found if one]
+                components.append({kind: table})
+    return [component for component in components if component]
 
 
 def _widened(kind: str, scale: float) -> Floats:
@@ -190,7 +190,7 @@ def fit_product(places: Sequence[Place], weights: Floats) -> Component:
     lengths: dict[str, int] = {}
     for place in places:
         lengths[place.kind] = max(lengths.get(place.kind, 0), place.place + 1)
-    found = {kind: np.tile(PLAIN[kind], (n, 1)) for kind, n in lengths.items()}
+    tables = {kind: np.tile(PLAIN[kind], (n, 1)) for kind, n in lengths.items()}
     for place in places:
         own = weights[place.output]
         inside = own > 0.0
@@ -199,8 +199,8 @@ def fit_product(places: Sequence[Place], weights: Floats) -> Component:
             own, values = own[inside] / total, place.values[inside]
             row = _FIT[place.kind](values, own, 1.0 / float((own * own).sum()))
             if row is not None:
-                found[place.kind][place.place, : row.size] = row
-    return {kind: table for kind, table in found.items() if (table != PLAIN[kind]).any()}
+                tables[place.kind][place.place, : row.size] = row
+    return {kind: table for kind, table in tables.items() if (table != PLAIN[kind]).any()}
 
 
 def _fit_normal(x: Floats, w: Floats, size: float) -> Floats | None:

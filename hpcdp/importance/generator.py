@@ -127,10 +127,10 @@ class Tape(Noted):
             span = last - first + bool(endpoint)
             bounds = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
             if bounds[0] <= first <= first + span - 1 <= bounds[1] and span <= _MOST_SPAN:
-                found = np.floor(np.asarray(self._variates(UNIFORM, 0.0, 1.0, size)) * span).astype(np.int64)
+                offsets = np.floor(np.asarray(self._variates(UNIFORM, 0.0, 1.0, size)) * span).astype(np.int64)
                 if size is None:
-                    return (dtype if dtype in (int, bool) else kind.type)(int(found) + first)
-                shifted = found.astype(kind, copy=False)
+                    return (dtype if dtype in (int, bool) else kind.type)(int(offsets) + first)
+                shifted = offsets.astype(kind, copy=False)
                 if first:
                     shifted += kind.type(first)  # modulo 2^bits, as it may go beyond in between
                 return shifted
@@ -144,16 +144,16 @@ class Tape(Noted):
         n = items.shape[axis] if items.ndim and -items.ndim <= axis < items.ndim else 0
         masses = None if p is None else np.asarray(p, np.float64)
         wanted = 1 if size is None else math.prod(_shape(size))
-        found: Any = None
+        chosen: Any = None
         if n and replace and masses is None:
-            found = self.integers(0, n, size)
+            chosen = self.integers(0, n, size)
         elif n and replace and masses is not None and masses.shape == (n,) and _is_law(masses):
-            found = self._chosen(masses, size)
+            chosen = self._chosen(masses, size)
         elif not (replace or self.by_rows) and masses is None and wanted <= n <= _MOST_ORDERED and n:
             order = self._order(n)
-            found = order[0] if size is None else order[:wanted].reshape(_shape(size))
-        if found is not None:
-            return np.take(items, found, axis=axis)
+            chosen = order[0] if size is None else order[:wanted].reshape(_shape(size))
+        if chosen is not None:
+            return np.take(items, chosen, axis=axis)
         return self._plainly("choice", a, size, replace, p, axis, shuffle, is_shared=True)
 
     def _chosen(self, masses: Floats, size: Any) -> Any:
@@ -175,34 +175,36 @@ class Tape(Noted):
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
         """As of NumPy."""
-        found = self._reordered(np.arange(x) if isinstance(x, int | np.integer) else np.asarray(x), axis)
-        if found is not None:
-            return found
+        reordered = self._reordered(np.arange(x) if isinstance(x, int | np.integer) else np.asarray(x), axis)
+        if reordered is not None:
+            return reordered
         return self._plainly("permutation", x, axis, is_shared=True)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """As of NumPy."""
         is_list = type(x) is list and axis == 0
-        found = self._reordered(np.arange(len(x)) if is_list else x, axis) if is_list or type(x) is np.ndarray else None
-        if found is None:
+        reordered = (
+            self._reordered(np.arange(len(x)) if is_list else x, axis) if is_list or type(x) is np.ndarray else None
+        )
+        if reordered is None:
             self._plainly("shuffle", x, axis, is_shared=True)
         else:
-            x[:] = [x[i] for i in found.tolist()] if is_list else found
+            x[:] = [x[i] for i in reordered.tolist()] if is_list else reordered
 
     def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
         """As of NumPy; by rows along the last axis of (size, items), else plain."""
-        items, found = np.asarray(x), None
+        items, reordered = np.asarray(x), None
         if self.by_rows and items.ndim == 2 and axis in (1, -1) and len(items) == self.size:
             if 0 < items.shape[1] <= _MOST_ORDERED:
                 order = np.argsort(self._standards("exponential", items.shape), axis=1, kind="stable")
-                found = np.take_along_axis(items, order, axis=1)
+                reordered = np.take_along_axis(items, order, axis=1)
         elif items.ndim == 1 and axis in (None, 0, -1):
-            found = self._reordered(items, 0)
-        if found is None:
+            reordered = self._reordered(items, 0)
+        if reordered is None:
             return self._plainly("permuted", x, axis=axis, out=out, is_shared=True)
         if out is None:
-            return found
-        out[...] = found
+            return reordered
+        out[...] = reordered
         return out
 
     def standard_gamma(self, shape: Any, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
@@ -230,8 +232,8 @@ class Tape(Noted):
         """As of NumPy; one trial is a choice."""
         masses = np.asarray(pvals, np.float64)
         if _index(n) == 1 and masses.ndim == 1 and masses.size and _is_law(masses):
-            found = self._chosen(masses, size)
-            return (found[..., None] == np.arange(masses.size)).astype(np.int64)
+            chosen = self._chosen(masses, size)
+            return (chosen[..., None] == np.arange(masses.size)).astype(np.int64)
         return self._plainly("multinomial", n, pvals, size)
 
     # what is made of these, of the shape that is asked for with these parameters
@@ -265,10 +267,10 @@ def _geometric(tape: Tape, size: Any, chance: Any) -> Any:
     with np.errstate(divide="ignore"):
         rate = -np.log1p(-chance)
     before = tape._place("exponential")
-    found = tape._base(EXPONENTIAL, size, rate)
+    drawn = tape._base(EXPONENTIAL, size, rate)
     tape._stepped(before, rate)
     with np.errstate(over="ignore"):
-        return np.clip(np.ceil(found / rate), 1.0, _LARGEST).astype(np.int64)
+        return np.clip(np.ceil(drawn / rate), 1.0, _LARGEST).astype(np.int64)
 
 
 def _tails(tape: Tape, size: Any, given: tuple[Any, ...]) -> tuple[Any, Floats]:
@@ -280,9 +282,9 @@ def _tails(tape: Tape, size: Any, given: tuple[Any, ...]) -> tuple[Any, Floats]:
 def _inverted(tape: Tape, size: Any, lower: Any, upper: Any, *given: Any) -> Floats:
     """By inversion of the lower and the upper tail, functions of (*given, probability)."""
     above, tail = _tails(tape, size, given)
-    out, whole = np.empty(tail.shape), [np.broadcast_to(one, tail.shape) for one in (*given, tail)]
+    out, whole = np.empty(tail.shape), [np.broadcast_to(array, tail.shape) for array in (*given, tail)]
     for inverse, which in ((lower, ~above), (upper, above)):
-        out[which] = inverse(*(one[which] for one in whole))
+        out[which] = inverse(*(array[which] for array in whole))
     return out
 
 
@@ -304,7 +306,7 @@ def _counted(tape: Tape, size: Any, name: str, *given: Any) -> NDArray[np.int64]
     """Whole numbers by inversion: the least k that is as far out as the tail says; of few numbers from a table."""
     above, tail = _tails(tape, size, given)
     lower, upper = _COUNTS[name]
-    if not any(one.ndim for one in given) and (table := _table(name, *map(float, given))) is not None:
+    if not any(parameter.ndim for parameter in given) and (table := _table(name, *map(float, given))) is not None:
         first, low, high = table
         return first + np.where(above, np.searchsorted(-high, -tail), np.searchsorted(low, tail))
     return _least(lambda k: np.where(above, upper(k, *given) <= tail, lower(k, *given) >= tail), tail.shape)
@@ -375,7 +377,7 @@ _MADE: dict[str, tuple[dict[str, tuple[Any, _Domain]], Any]] = {
     "f": ({"dfnum": (None, _HALF_SHAPE), "dfden": (None, _HALF_SHAPE)}, _f),
     "beta": (
         {"a": (None, _SHAPE), "b": (None, _SHAPE)},
-        lambda t, n, a, b: (one := t._parts(n, a, b)) / (one + t._parts(n, b, a)),
+        lambda t, n, a, b: (gamma := t._parts(n, a, b)) / (gamma + t._parts(n, b, a)),
     ),
     "poisson": ({"lam": (1.0, (0.0, 1e9))}, lambda t, n, lam: _counted(t, n, "poisson", lam)),
     "negative_binomial": (
@@ -398,7 +400,9 @@ def _method(name: str) -> Any:
                 given |= dict(zip(given, args, strict=False)) | named
                 size = given.pop("size")
                 if all(_all(given[key], domain) for key, (_, domain) in made[0].items()):
-                    return _shown(made[1](self, size, *(np.asarray(one, np.float64) for one in given.values())), size)
+                    return _shown(
+                        made[1](self, size, *(np.asarray(value, np.float64) for value in given.values())), size
+                    )
         return self._plainly(name, *args, **named)
 
     method.__name__, method.__doc__ = name, "As of NumPy." if made else "As of NumPy, plain."
@@ -449,9 +453,9 @@ def _is_single(dtype: Any) -> bool:
     return dtype is not np.float64 and np.dtype(dtype) != np.float64
 
 
-def _shown(found: Any, size: Any) -> Any:
+def _shown(drawn: Any, size: Any) -> Any:
     """As NumPy returns it: a number where one was asked for."""
-    return found if np.ndim(found) or size is not None else found.item()
+    return drawn if np.ndim(drawn) or size is not None else drawn.item()
 
 
 def draw_tape(

@@ -105,14 +105,14 @@ def join(components: Sequence[Component], shares: Any) -> Proposal:
     shares: of the plain one, then of each. Plain parameters go on with zeros where others have chains.
     """
     tables = {}
-    for kind in sorted({name for one in components for name in one}):
-        own = [one[kind] for one in components if kind in one]
+    for kind in sorted({name for component in components for name in component}):
+        own = [component[kind] for component in components if kind in component]
         places, width = max(t.shape[0] for t in own), max(t.shape[1] for t in own)
         table = np.zeros((len(components) + 1, places, width))
         table[:, :, : PLAIN[kind].size] = PLAIN[kind]
-        for number, one in enumerate(components, 1):
-            if kind in one:
-                table[number, : one[kind].shape[0], : one[kind].shape[1]] = one[kind]
+        for number, component in enumerate(components, 1):
+            if kind in component:
+                table[number, : component[kind].shape[0], : component[kind].shape[1]] = component[kind]
         tables[kind] = table
     return Proposal(np.asarray(shares, np.float64), tables)
 

@@ -79,18 +79,18 @@ class Learned:
 
     def directions(self) -> list[Direction]:
         """Both directions, as training draws tell of them."""
-        found = []
+        directions = []
         for d, sign in enumerate((1.0, -1.0)):
             p, q = (
-                Taught(self.classes[d][one.cells], one.weights, one.shares, one.proposal.largest, one.within[d])
-                for one in (self.sides[d], self.sides[1 - d])
+                Taught(self.classes[d][side.cells], side.weights, side.shares, side.proposal.largest, side.within[d])
+                for side in (self.sides[d], self.sides[1 - d])
             )
             loss = sign * self.losses[self.sides[d].cells]
             which = np.flatnonzero(loss > self.epsilons[0])
             density = (p.shares * p.weights)[which]
             by_loss = np.array([delta_by_loss(loss[which], density, e) for e in self.epsilons])
-            found.append(Direction(p, q, self.epsilons, by_loss))
-        return found
+            directions.append(Direction(p, q, self.epsilons, by_loss))
+        return directions
 
 
 def learn(draw: Draw, goal: Goal, size: int, chunk: int, last: int = 0, asks: Asks = lambda _: 0.0) -> Learned:
@@ -157,9 +157,9 @@ def _climb(pools: tuple[Pool, Pool], goal: float, size: int, sample: Callable[..
             for side, pool in enumerate(pools):
                 elite = pool.elite(scores[side] > t, known.weights[side])
                 if elite:
-                    found = fit(elite)
-                    numbers = pool.add([component for _, component in found])
-                    sample(side, numbers, [max(1, int(share * size / 2)) for share, _ in found])
+                    mixture = fit(elite)
+                    numbers = pool.add([component for _, component in mixture])
+                    sample(side, numbers, [max(1, int(share * size / 2)) for share, _ in mixture])
         if not any(rounds_left):
             return
 
@@ -204,7 +204,7 @@ def _finish(
     known = Known.of(pools)
     if chains:  # they end where sets do, which the last draws have moved
         mixtures, shares = mixtures_of(pools, known, goal, chains, alone)
-    found = []
+    sides = []
     for side, pool in enumerate(pools):
         whole, weights = _whole_shares(shares[side], chunk), known.weights[side]
         mixture = pool.log_mixture(whole, [{}, *mixtures[side]])
@@ -216,8 +216,8 @@ def _finish(
             plain=_shares_of(weights),
             within=side_of(pool, mixtures[side], known, goal.epsilons, side, MOST_TOLD).within(whole),
         )
-        found.append(taught)
-    return Learned(goal.epsilons, known.cells, known.losses, (found[0], found[1]))
+        sides.append(taught)
+    return Learned(goal.epsilons, known.cells, known.losses, (sides[0], sides[1]))
 
 
 def _shares_of(densities: Floats) -> Floats:

@@ -174,10 +174,10 @@ class ImportanceSampling(TapeResults):
         each = apart.per_draw + apart.per_call / many  # no call is for more than one
         try:
             draw(1)
-            found = time_draws(draw, most or CHUNK)
+            together = time_draws(draw, most or CHUNK)
         except MechanismError:
             return Timing(0.0, each, apart.outputs)
-        return Timing(max(0.0, each - found.per_draw), found.per_draw, found.outputs)
+        return Timing(max(0.0, each - together.per_draw), together.per_draw, together.outputs)
 
     def files(self, problem: Problem, layout: Layout, series: Series) -> Iterable[Path]:
         return [layout.counter(problem.once(tape_keys)[series.pair], ())] if series.kind in PARTS else []

@@ -82,7 +82,7 @@ def mixtures_of(
         goals[d, j] = 1.0
     sides, candidates = [], list[list[Component]]()
     for side, pool in enumerate(pools):
-        found, weights = list[Component](), known.weights[side]
+        components, weights = list[Component](), known.weights[side]
         for direction in (0, 1):
             score, above = known.scores[direction][side], known.above[direction][side]
             own = [float(goal.epsilons[j]) for d, j in wanted if d == direction]
@@ -94,19 +94,19 @@ def mixtures_of(
                     continue
                 tilted = fit(elite, narrows=is_aim)
                 modes = max(modes, len(tilted) - is_aim)
-                found += [one for _, one in tilted]
+                components += [component for _, component in tilted]
             if chains:
-                found += _chains(pool, score, weights, above, told, modes > 1)
-        candidates.append(found)
+                components += _chains(pool, score, weights, above, told, modes > 1)
+        candidates.append(components)
         most = _MOST_SHARED
         if chains:  # of one place weights are alike anyway
             most = _MOST_SUMS if can_chain(pool.tapes[0]) else _MOST_CHAINED
-        sides.append(side_of(pool, found, known, goal.epsilons, side, most))
+        sides.append(side_of(pool, components, known, goal.epsilons, side, most))
     shares = best_shares(sides, deltas, goals, _PLAIN_SHARE, goal.main)
     mixtures = list[list[Component]]()
     for side in (0, 1):
-        if spreads and (some := np.array([False, *map(is_chain, candidates[side])])).any():
-            shares[side] = 0.5 * shares[side] + 0.5 * some / some.sum()
+        if spreads and (chained := np.array([False, *map(is_chain, candidates[side])])).any():
+            shares[side] = 0.5 * shares[side] + 0.5 * chained / chained.sum()
         kept = np.flatnonzero((shares[side] > 0.0) | (np.arange(shares[side].size) == 0))
         mixtures.append([candidates[side][k - 1] for k in kept[1:]])
         shares[side] = shares[side][kept]
@@ -115,7 +115,7 @@ def mixtures_of(
 
 def _deltas(known: Known, epsilons: Floats) -> Floats:
     """`delta_by_loss` of both directions at each ε, (2, epsilons); NaN where few draws tell it."""
-    found = np.full((2, epsilons.size), np.nan)
+    deltas = np.full((2, epsilons.size), np.nan)
     for d in (0, 1):
         score, own, mine, other = known.scores[d][d], known.weights[d], known.above[d][d], known.above[d][1 - d]
         inside = np.flatnonzero(score > epsilons[0])
@@ -123,15 +123,15 @@ def _deltas(known: Known, epsilons: Floats) -> Floats:
         for j, epsilon in enumerate(epsilons):
             if mine.told(epsilon) >= FEWEST and (not other.held(epsilon) or other.told(epsilon) >= FEWEST):
                 above = score > epsilon
-                found[d, j] = delta_by_loss(score[above], weight[above], epsilon) / own.size
-    return found
+                deltas[d, j] = delta_by_loss(score[above], weight[above], epsilon) / own.size
+    return deltas
 
 
 def _ladder(above: Above, draws: int, epsilons: Floats, aims: Sequence[float]) -> list[tuple[float, bool]]:
     """Thresholds for proposals, rarer and rarer: from where plain draws are few, a step apart, to the largest ε; and the aims."""
-    found = [(e, True) for e in aims if above.told(e) >= FEWEST]
+    thresholds = [(e, True) for e in aims if above.told(e) >= FEWEST]
     if not epsilons.size:
-        return found
+        return thresholds
     last = np.log(0.05) + _STEP
     for epsilon in np.unique(np.append(epsilons, np.linspace(epsilons[0], epsilons[-1], 41))):
         mass = above.mass(epsilon) / draws
@@ -139,8 +139,8 @@ def _ladder(above: Above, draws: int, epsilons: Floats, aims: Sequence[float]) -
             break
         if np.log(mass) <= last - _STEP and not any(abs(epsilon - e) < 1e-9 for e in aims):
             last = np.log(mass)
-            found.append((float(epsilon), False))
-    return found
+            thresholds.append((float(epsilon), False))
+    return thresholds
 
 
 def _chains(
@@ -170,13 +170,13 @@ def _chains(
             edges.append(float(t))
             held = above.held(t)
     classes = np.searchsorted(edges, score, "left")  # how many edges lie below
-    found = list[Component]()
+    components = list[Component]()
     for at, epsilon in enumerate(edges):
         near = pool.elite((classes >= at) & (classes <= at + 2), weights, _MOST_NEAR)
         sides = Near(near, np.sign(pool.of(near, classes) - at - 1))
         fitted = fit(pool.elite(score > epsilon, weights), near=sides, splits=splits)
-        found += [one for _, one in fitted if is_chain(one)]
-    return found
+        components += [component for _, component in fitted if is_chain(component)]
+    return components
 
 
 def _values_in(score: Floats, weights: Floats, low: float) -> int:
@@ -223,13 +223,13 @@ class Side:
     @cached_property
     def _sorted(self) -> list[tuple[Floats, Floats, Ints]]:
         """Of each direction ratios and densities of the draws in any of its sets by class, and where classes 1, 2, … begin."""
-        found = []
+        directions = []
         for classes in self.classes:
             order = np.argsort(classes, kind="stable")
             ends = np.searchsorted(classes[order], np.arange(1, self.factors.shape[1] + 2))
             inside = order[ends[0] :]
-            found.append((self.ratios[inside], self.density[inside], ends - ends[0]))
-        return found
+            directions.append((self.ratios[inside], self.density[inside], ends - ends[0]))
+        return directions
 
     @cached_property
     def _masses(self) -> tuple[Floats, Floats]:
@@ -248,15 +248,15 @@ class Side:
     def strata_variances(self, alpha: Floats) -> Floats:
         """Variances of w·1_S of a draw, (2, epsilons), where draws of each component are a stratum of fixed size."""
         masses, least = self._masses
-        found = np.zeros(self.factors.shape)
+        variances = np.zeros(self.factors.shape)
         for d, (ratios, density, ends) in enumerate(self._sorted):
             own = density / (mixed := ratios @ alpha)
             terms = np.stack([own, own / mixed])
             sums = np.stack([terms[:, a:b] @ ratios[a:b] for a, b in pairwise(ends)], axis=1)
             means, squares = sums[:, ::-1].cumsum(axis=1)[:, ::-1]  # (cells, components)
             means, squares = means / masses, squares / masses
-            found[d] = np.maximum(squares - means**2, least * squares) @ alpha
-        return found
+            variances[d] = np.maximum(squares - means**2, least * squares) @ alpha
+        return variances
 
     def within(self, alpha: Floats) -> Floats:
         """`strata_variances` as shares of those of draws that are one stratum, (2, epsilons), at most 1."""
@@ -266,8 +266,8 @@ class Side:
             for c in self.classes
         ]
         whole = np.stack([squares - mean**2 for squares, mean in parts])
-        found = np.divide(self.strata_variances(alpha), whole, out=np.ones(whole.shape), where=whole > 0.0)
-        return np.asarray(np.minimum(1.0, found))
+        shares = np.divide(self.strata_variances(alpha), whole, out=np.ones(whole.shape), where=whole > 0.0)
+        return np.asarray(np.minimum(1.0, shares))
 
 
 def best_shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: float, main: float = 0.0) -> list[Floats]:
@@ -282,16 +282,16 @@ def best_shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: flo
     """
     cells = _cells(sides, deltas, goals)
     chains = [np.zeros(side.ratios.shape[1], np.bool_) if side.chains is None else side.chains for side in sides]
-    if not all(some.any() for some in chains):
+    if not all(mask.any() for mask in chains):
         return _shares(sides, *cells, plain, main)
-    if all(some[1:].all() for some in chains):
+    if all(mask[1:].all() for mask in chains):
         return _shares(sides, *cells, plain, main, True)
     every = _shares(sides, *cells, plain, main)
-    kept = [np.flatnonzero(some | (np.arange(some.size) == 0)) for some in chains]
+    kept = [np.flatnonzero(mask | (np.arange(mask.size) == 0)) for mask in chains]
     few = [replace(side, ratios=side.ratios[:, own]) for side, own in zip(sides, kept, strict=True)]
-    alone = [np.zeros(some.size) for some in chains]
-    for found, own, values in zip(alone, kept, _shares(few, *cells, plain, main, True), strict=True):
-        found[own] = values
+    alone = [np.zeros(mask.size) for mask in chains]
+    for shares, own, values in zip(alone, kept, _shares(few, *cells, plain, main, True), strict=True):
+        shares[own] = values
     used, aims, squares = cells
     which = aims if main > 0.0 else used
 
@@ -366,8 +366,8 @@ def _floored(shares: Floats, plain: float) -> Floats:
     total = float(shares.sum())
     if not (0.0 < total < np.inf):
         return np.asarray(np.eye(shares.size)[0])
-    found = shares / total
-    if found[0] < plain and found[1:].sum() > 0.0:
-        found[1:] *= (1.0 - plain) / found[1:].sum()
-        found[0] = plain
-    return np.asarray(found)
+    floored = shares / total
+    if floored[0] < plain and floored[1:].sum() > 0.0:
+        floored[1:] *= (1.0 - plain) / floored[1:].sum()
+        floored[0] = plain
+    return np.asarray(floored)

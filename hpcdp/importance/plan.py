@@ -81,13 +81,13 @@ class Choice:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values; `unexplained` where there is any, which leaves the keys of all other draws as they were."""
-        found = asdict(self)
-        return found if any(self.unexplained) else {name: v for name, v in found.items() if name != "unexplained"}
+        fields = asdict(self)
+        return fields if any(self.unexplained) else {name: v for name, v in fields.items() if name != "unexplained"}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Choice:
         """The choice that `to_dict` came from."""
-        bets = tuple(Bets(**{key: tuple(value) for key, value in one.items()}) for one in data["bets"])
+        bets = tuple(Bets(**{key: tuple(value) for key, value in entry.items()}) for entry in data["bets"])
         return cls(**{key: _tuples(value) for key, value in data.items()} | {"bets": bets})
 
     @property
@@ -175,13 +175,13 @@ class Part:
 
 def parts_of(problem: Problem, index: Index, number: int, choice: Choice) -> list[Part]:
     """The parts of a pair's test that have any draws."""
-    key, found = choice.key(problem.once(tape_keys)[number]), []
+    key, parts = choice.key(problem.once(tape_keys)[number]), []
     for name, side in product(PARTS, (0, 1)):
         stage = stage_of(problem, choice, name, side)
         if stage.total:
             own = part_key(key, name, side)
-            found.append(Part(name, side, stage, own, index.done(own, (), stage)))
-    return found
+            parts.append(Part(name, side, stage, own, index.done(own, (), stage)))
+    return parts
 
 
 def tested_pairs(problem: Problem, index: Index) -> dict[int, Choice] | None:

@@ -61,11 +61,11 @@ def find_places(elites: Sequence[Elite]) -> list[Place]:
         for entry in elite.tape.entries():
             used = entry.used[elite.which]
             for j in range(entry.places):
-                found = entry.values[elite.which[used > j], j], number[used > j]
-                parts.setdefault((entry.kind, j), []).append(found)
+                pair = entry.values[elite.which[used > j], j], number[used > j]
+                parts.setdefault((entry.kind, j), []).append(pair)
     places = []
-    for (kind, place), some in parts.items():
-        values, outputs = (np.concatenate(part) for part in zip(*some, strict=True))
+    for (kind, place), pairs in parts.items():
+        values, outputs = (np.concatenate(part) for part in zip(*pairs, strict=True))
         if kind == "uniform":  # sorted once, for all the fits
             order = np.argsort(values, kind="stable")
             values, outputs = values[order], outputs[order]
@@ -126,7 +126,7 @@ class Pool:
         for number, size in zip(numbers, sizes.tolist(), strict=True):
             self.counts[number] += size
         own = [self.components[number] for number in numbers]
-        is_tile = [is_chain(one) for one in own]
+        is_tile = [is_chain(component) for component in own]
         tiles = _Tiles(sum(is_tile))
         self.mixed = [
             np.logaddexp(known, _log_mixed(old, sizes, own, tiles, is_tile))
@@ -156,14 +156,14 @@ class Pool:
 
     def elite(self, chosen: NDArray[np.bool_], weights: Floats, most: int = _MOST_ELITE) -> list[Elite]:
         """The chosen draws by tape, every so many of too many."""
-        found, start = [], 0
+        elites, start = [], 0
         step = max(1, int(chosen.sum()) // most)
         for tape, outputs in zip(self.tapes, self.outputs, strict=True):
             which = np.flatnonzero(chosen[start : start + tape.size])[::step]
             if which.size:
-                found.append(Elite(tape, which, weights[start + which], outputs[which]))
+                elites.append(Elite(tape, which, weights[start + which], outputs[which]))
             start += tape.size
-        return found
+        return elites
 
     def of(self, elites: Sequence[Elite], values: NDArray[Any]) -> NDArray[Any]:
         """What the draws of the elites have of values of all draws."""
@@ -182,17 +182,17 @@ def _log_mixed(
 
     tiles: where it is given, takes the draws with those components that are chains of the last mixture, which is_tile marks.
     """
-    found = np.empty(tape.size)
+    log_weights = np.empty(tape.size)
     used = [k for k in range(1, len(components)) if shares[k] > 0]
     with np.errstate(divide="ignore"):
         logs = np.log(np.asarray([shares[0], *(shares[k] for k in used)], np.float64))
     for start in range(0, tape.size, _BLOCK):
         block = np.arange(start, min(tape.size, start + _BLOCK))
         ratios = ratios_of(tape, block, [components[k] for k in used])
-        mix_log_weights(ratios, logs, found[start : start + block.size])
+        mix_log_weights(ratios, logs, log_weights[start : start + block.size])
         if tiles is not None:
             tiles.add(ratios[:, [at + 1 for at, k in enumerate(used) if is_tile[k]]])
-    return -found
+    return -log_weights
 
 
 class Above:

@@ -82,7 +82,7 @@ class TapeResults(SeriesBySeries):
         self, problem: Problem, index: Index, epsilons: Floats, run: Callable[..., NDArray[np.float64]]
     ) -> Arrays:
         pairs, shape = len(problem.pairs), (len(problem.pairs), 2, epsilons.size)
-        found = _unknown(shape)
+        arrays = _unknown(shape)
         first = first_of(problem.once(tape_keys))
         tested = tested_pairs(problem, index)
         part = _share(problem, len(first), tested or {})
@@ -91,25 +91,25 @@ class TapeResults(SeriesBySeries):
             choice = known_choice(problem, index, source)
             if choice is None:
                 continue
-            _describe(found, number, choice)
+            _describe(arrays, number, choice)
             if tested is None or source not in tested:
-                found["tape_stage"][1][number] = LEARNED if tested is None else LEFT_OUT
+                arrays["tape_stage"][1][number] = LEARNED if tested is None else LEFT_OUT
                 continue
             parts = {(part.name, part.side): part for part in parts_of(problem, index, source, choice)}
             if any(part.missing for part in parts.values()):
                 continue
-            found["tape_stage"][1][number] = DRAWN
+            arrays["tape_stage"][1][number] = DRAWN
             level = np.asarray(choice.levels) * part
-            found["level"][1][number] = level
+            arrays["level"][1][number] = level
             for direction in (0, 1):
                 own = _direction(parts, choice, direction, epsilons, level[direction])
                 for name, values in own.items():
-                    found[name][1][number, direction] = values
-        delta, error = found["delta"][1], found["standard_error"][1]
+                    arrays[name][1][number, direction] = values
+        delta, error = arrays["delta"][1], arrays["standard_error"][1]
         z = float(ndtri(problem.study.estimate.confidence))
-        found["upper"] = CELL, np.minimum(1.0, np.maximum(delta, 0.0) + z * error)
-        cells = SimpleNamespace(delta=delta, standard_error=error, lower=found["lower"][1], upper=found["upper"][1])
-        return found | maximum_of(cells) | _largest(found["lower_up_to_leftover"][1])
+        arrays["upper"] = CELL, np.minimum(1.0, np.maximum(delta, 0.0) + z * error)
+        cells = SimpleNamespace(delta=delta, standard_error=error, lower=arrays["lower"][1], upper=arrays["upper"][1])
+        return arrays | maximum_of(cells) | _largest(arrays["lower_up_to_leftover"][1])
 
     def all_counts(self, arrays: Arrays, places: Any) -> Iterable[dict[str, Any]]:
         return (self.counts_of(arrays, place) for place in zip(*places, strict=True))
@@ -179,8 +179,8 @@ class TapeResults(SeriesBySeries):
 
     def set_limits(self, arrays: Arrays, known: Bools, columns: Ints, confidence: float) -> Floats:
         untold = _UNTOLD / np.maximum(1, arrays["draws"][1].min(axis=-1))
-        found = np.minimum(1.0, np.maximum(arrays["upper"][1], untold))
-        return np.array([float(found[..., j][known[..., j]].max(initial=0.0)) for j in columns])
+        limits = np.minimum(1.0, np.maximum(arrays["upper"][1], untold))
+        return np.array([float(limits[..., j][known[..., j]].max(initial=0.0)) for j in columns])
 
     def needed(self, arrays: Arrays, entry: Entry, level: float) -> tuple[int | None, int]:
         now = int(arrays["draws"][1][entry].min())
@@ -247,8 +247,8 @@ def _direction(parts: Parts, choice: Choice, direction: int, epsilons: Floats, l
     for side in (direction, 1 - direction):
         chunks = parts["tape", side].found
         logs.append([sum(column) for column in zip(*(chunk["logs"][direction] for chunk in chunks), strict=True)])
-        for name, found in sums.items():
-            found.append(
+        for name, sides in sums.items():
+            sides.append(
                 np.array([math.fsum(part) for part in zip(*(c[name][direction] for c in chunks), strict=True)])
             )
     (p, q), (p_error, q_error) = (
@@ -257,11 +257,11 @@ def _direction(parts: Parts, choice: Choice, direction: int, epsilons: Floats, l
     told: dict[str, Any] = {
         "delta": np.maximum(0.0, p - c * q),
         "standard_error": np.sqrt(p_error**2 + (c * q_error) ** 2),
-        **{name: np.stack(found, axis=1) for name, found in sums.items()},
+        **{name: np.stack(sides, axis=1) for name, sides in sums.items()},
         "draws": choice.draws,
     }
     plain = parts.get(("leftover", 1 - direction))
-    hits = sum(int(one["union"]) for one in plain.found) if plain is not None else 0
+    hits = sum(int(record["union"]) for record in plain.found) if plain is not None else 0
     return told | _certified(choice, direction, epsilons, level, logs, hits)
 
 
@@ -328,7 +328,7 @@ def _unknown(shape: tuple[int, int, int]) -> Arrays:
     return {name: (axes, np.full(size, value)) for name, (axes, size, value) in table.items()}
 
 
-def _describe(found: Arrays, number: int, choice: Choice) -> None:
+def _describe(arrays: Arrays, number: int, choice: Choice) -> None:
     """Write down what levels chose of a pair."""
     told = {
         "training_delta": choice.delta,
@@ -341,11 +341,11 @@ def _describe(found: Arrays, number: int, choice: Choice) -> None:
         "tape_needed": choice.needed,
     }
     for name, value in told.items():
-        found[name][1][number] = value
+        arrays[name][1][number] = value
     for direction, odd in enumerate(choice.unexplained):
         for column, reached, worth in odd:
-            found["training_reached"][1][number, direction, column] = reached
-            found["training_worth"][1][number, direction, column] = worth
+            arrays["training_reached"][1][number, direction, column] = reached
+            arrays["training_worth"][1][number, direction, column] = worth
 
 
 def _largest(within: Floats) -> Arrays:
@@ -369,16 +369,16 @@ def _whole(logs: Ints) -> list[int] | None:
 def unexplained_words(arrays: Arrays) -> tuple[str, ...]:
     """Of each direction in which training met draws that proposals do not explain."""
     reached, worth = (arrays[f"training_{name}"][1] for name in ("reached", "worth"))
-    found = []
+    words = []
     for pair, direction, column, where in _places(reached > 0, arrays):
         place = pair, direction, column
-        found.append(
+        words.append(
             f"{where}: {reached[place]:,} draws of {INFLATED[direction]} that taught lie in the set, and tell its probability "
             f"only as {worth[place]:.1f} plain ones would: one or a few carry nearly all of it, which proposals do not explain. "
             "A region of tape that they do not reach may lead there, or the set was learned badly: δ̂ may be far off there, "
             "and 0; bounds hold all the same. Another study.seed learns anew."
         )
-    return tuple(found)
+    return tuple(words)
 
 
 def fallen_words(arrays: Arrays) -> tuple[str, ...]:
@@ -388,27 +388,27 @@ def fallen_words(arrays: Arrays) -> tuple[str, ...]:
     )
     with np.errstate(invalid="ignore"):
         fell = (before > _WELL * spread) & (spread > 0.0) & (delta <= _BADLY * error) & (error > _WIDER * spread)
-    found = []
+    words = []
     for pair, direction, column, where in _places(fell, arrays):
         place = pair, direction, column
         told, tested = (
             f"{share(float(value[place]))} ± {share(float(own[place]))}"
             for value, own in ((before, spread), (delta, error))
         )
-        found.append(
+        words.append(
             f"{where}: training estimated δ = {told}, and the test {tested}, far wider: few draws of {INFLATED[direction]} carry "
             "much of it. That may be chance, or a region of tape that proposals do not reach; bounds hold all the same."
         )
-    return tuple(found)
+    return tuple(words)
 
 
 def _places(chosen: Bools, arrays: Arrays) -> list[tuple[int, int, int, str]]:
     """Pair, direction and first column of each direction with any, and all of it in words."""
-    epsilon, found = arrays["epsilon"][1], []
+    epsilon, places = arrays["epsilon"][1], []
     for pair, direction in np.argwhere(chosen.any(axis=2)).tolist():
         columns = np.flatnonzero(chosen[pair, direction])
         low, high = epsilon[columns].min(), epsilon[columns].max()
         which = f"{low:g}" if columns.size == 1 else f"{low:g} to {high:g} ({columns.size} of them)"
         column = int(columns[epsilon[columns].argmin()])
-        found.append((pair, direction, column, f"pair {pair}, {DIRECTIONS[direction]}, ε = {which}"))
-    return found
+        places.append((pair, direction, column, f"pair {pair}, {DIRECTIONS[direction]}, ε = {which}"))
+    return places

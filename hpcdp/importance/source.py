@@ -51,6 +51,6 @@ class Source:
         return block
 
     def _taken(self, code: int, *shape: int) -> Floats:
-        found = np.empty(shape)
-        self._bits.take(code, found.reshape(-1))
-        return found
+        variates = np.empty(shape)
+        self._bits.take(code, variates.reshape(-1))
+        return variates

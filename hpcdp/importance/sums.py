@@ -110,12 +110,12 @@ def count_hits(log_weights, errors, classes, reach, cutoffs):  # type: ignore[no
         if inside == 0:
             continue
         _, largest = weight_range(log_weights[i], errors[i])
-        found = np.int64(0)
+        any_hit = np.int64(0)
         for j in range(inside):
             hit = np.int64(largest > cutoffs[j])
             hits[j] += hit
-            found |= hit
-        union += found
+            any_hit |= hit
+        union += any_hit
     return hits, union
 
 
@@ -160,8 +160,8 @@ def sum_upper(log_weights: Floats, errors: Floats, classes: NDArray[np.integer],
 def _sum(log_weights: Floats, errors: Floats, classes: NDArray[np.integer], cells: Cells, is_upper: bool) -> Integers:
     assert classes.size <= LARGEST_CHUNK
     assert not is_upper or (cells.rates * cells.cutoffs <= LARGEST_FRACTION).all()
-    found: Integers = sum_bets(log_weights, errors, classes, cells.reach(), cells.rates, cells.cutoffs, is_upper)
-    return found
+    sums: Integers = sum_bets(log_weights, errors, classes, cells.reach(), cells.rates, cells.cutoffs, is_upper)
+    return sums
 
 
 def count_leftover(

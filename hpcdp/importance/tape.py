@@ -111,10 +111,10 @@ class Noted(Stream):
             return None, []
         order = np.random.Generator(np.random.PCG64(self._seed.spawn(1)[0])).permutation(self.size)
         rows = [np.sort(order[start:stop]) for start, stop in spans]
-        found = np.empty(self.size, np.int64)
+        components = np.empty(self.size, np.int64)
         for c, own in enumerate(rows):
-            found[own] = c
-        return found, rows
+            components[own] = c
+        return components, rows
 
     @property
     def bit_generator(self) -> Bits:  # type: ignore[override]  # it cannot be set in NumPy's either
@@ -129,11 +129,11 @@ class Noted(Stream):
 
     def generator(self, number: int = -1) -> Noted:
         """What a mechanism gets: of a call for all outputs, or an object of this output's own, which no other output meets."""
-        one = type(self).__new__(type(self))
-        np.random.Generator.__init__(one, self._own_bits)
+        rng = type(self).__new__(type(self))
+        np.random.Generator.__init__(rng, self._own_bits)
         alone = {"_at": number, "_places": {}, "_ready": {}, "_apart": None}
-        one.__dict__ = self.__dict__ if self.by_rows else self.__dict__ | alone
-        return one
+        rng.__dict__ = self.__dict__ if self.by_rows else self.__dict__ | alone
+        return rng
 
     def close(self) -> None:
         """Of what `generator` gave: its outputs are there."""
@@ -160,15 +160,15 @@ class Noted(Stream):
 
     def entries(self) -> list[Entry]:
         """What outputs were given of each kind; as many places as are kept."""
-        found = []
+        entries = []
         for kind, blocks in self._blocks.items():
             blocks[:] = [np.hstack(blocks)] if len(blocks) > 1 else blocks
-            found.append(Entry(kind, blocks[0], _full(*blocks[0].shape)))
+            entries.append(Entry(kind, blocks[0], _full(*blocks[0].shape)))
         for kind, sheet in self._sheets.items():
             used = self._used[kind]
             kept = self._sheets[kind] = np.ascontiguousarray(sheet[:, : int(used.max(initial=0))])
-            found.append(Entry(kind, kept, used))
-        return found
+            entries.append(Entry(kind, kept, used))
+        return entries
 
     def lengths(self) -> dict[str, int]:
         """Places of each kind that any output asked for."""
@@ -223,8 +223,8 @@ class Noted(Stream):
     def _standards(self, kind: str, shape: tuple[int, ...], scale: Any = 1.0, loc: Any = 0.0) -> Floats:
         """A new array of loc + scale · standard variates of this shape."""
         if self.by_rows:
-            found, out = self._from_rows(shape), np.empty(shape)  # first, as there may be no memory for it
-            drawn = self._common(kind, shape) if found is None else found[1](self._block(kind, found[0]))
+            rows, out = self._from_rows(shape), np.empty(shape)  # first, as there may be no memory for it
+            drawn = self._common(kind, shape) if rows is None else rows[1](self._block(kind, rows[0]))
             np.multiply(drawn, scale, out=out)
         else:
             out = self._next(kind, math.prod(shape)).reshape(shape)
@@ -250,17 +250,17 @@ class Noted(Stream):
 
     def _passed(self, draw: Callable[[Stream], Any], is_shared: bool = False) -> Any:
         """What is drawn without a proposal, with weight 1; draw: of a stream; is_shared: by no rows, whatever its shape."""
-        found = draw(self._plain())
+        drawn = draw(self._plain())
         if not self.by_rows:
-            return found
-        rows = None if is_shared else self._from_rows(np.shape(found))
+            return drawn
+        rows = None if is_shared else self._from_rows(np.shape(drawn))
         if rows is None:
             self.shared += 1
         elif self._exchanged is not None:
             m, arranged = rows
-            own, other = self._by_row(np.asarray(found), m), self._by_row(np.asarray(draw(self._exchanged[1])), m)
-            found = np.array(arranged(np.where(self._exchanged[0][:, None], other, own)), order="C")
-        return found
+            own, other = self._by_row(np.asarray(drawn), m), self._by_row(np.asarray(draw(self._exchanged[1])), m)
+            drawn = np.array(arranged(np.where(self._exchanged[0][:, None], other, own)), order="C")
+        return drawn
 
     # by rows
 

@@ -59,35 +59,35 @@ def describe_basis(result: Any) -> list[str]:
 def _assumptions(result: Any) -> list[str]:
     drawn = np.flatnonzero(result["tape_stage"] == DRAWN)
     by_rows = result["tape_by_rows"][drawn].astype(np.bool_)
-    found: list[str] = []
+    lines: list[str] = []
     for direction, name in enumerate(DIRECTIONS):
         without = (result["level"][drawn, direction] == 0.0).all(axis=1)
         if without.any():
-            found.append(
+            lines.append(
                 f"{name}{_which(drawn, without)}: δ̂ alone, without bounds: the whole failure probability and all plain draws are "
                 "for the other direction (target.direction)."
             )
     if drawn.size:
-        found.append(
+        lines.append(
             "Assumption of the certified numbers and of those up to the leftover: output i is a function of its database and of "
             "its own noise; nothing kept from other outputs enters. Checked on n = "
             f"{int(result['tape_seen'][drawn].min()):,} outputs without a difference; a dependence that shows in fewer than "
             "about 3/n of outputs, or over more than a chunk, would be missed."
         )
     if not by_rows.all():
-        found.append(
+        lines.append(
             f"one output a call{_which(drawn, ~by_rows)}: the numbers are of calls for one output; whether calls for many have "
             "the same distribution was not looked at."
         )
     if drawn.size and (result["tape_gain"][drawn] <= 1.0).any():
         where = _which(drawn, result["tape_gain"][drawn] <= 1.0)
-        found.append(f"nothing is gained by proposals{where}: plain draws were counted")
+        lines.append(f"nothing is gained by proposals{where}: plain draws were counted")
     if (declared := result.study.mechanism.impossible) is not None:
-        found.append(
+        lines.append(
             f"DECLARED, not measured (mechanism.impossible): D′ gives no output of the set {declared}. For sets inside it P(S) "
             "alone is certified: if D′ can give such an output, certified numbers are wrong."
         )
-    return found + [f"WARNING: {words}" for words in result.method.warnings(result.arrays)]
+    return lines + [f"WARNING: {words}" for words in result.method.warnings(result.arrays)]
 
 
 def _leftovers(result: Any) -> list[str]:
@@ -97,10 +97,10 @@ def _leftovers(result: Any) -> list[str]:
     for column in np.argsort(result["epsilon"]):
         if result[name][column] > 0.0:
             places[int(result[f"{name}_pair"][column]), int(result[f"{name}_direction"][column])] = int(column)
-    found = [_leftover(result, *place, column) for place, column in [*places.items()][:_SHOWN]]
+    lines = [_leftover(result, *place, column) for place, column in [*places.items()][:_SHOWN]]
     if len(places) > _SHOWN:
-        found.append(f"… and {len(places) - _SHOWN:,} more; JSON has the leftover of every entry")
-    return found
+        lines.append(f"… and {len(places) - _SHOWN:,} more; JSON has the leftover of every entry")
+    return lines
 
 
 def _leftover(result: Any, pair: int, direction: int, column: int) -> str:

@@ -132,8 +132,8 @@ class Drawer:
         call = problem.study.mechanism.call
         is_given = isinstance(call, FunctionCall) or held(str(call)) is not None
         how = {**how, "by_rows": self.by_rows, "flat": self.flat}
-        found = _fresh_prints(problem.sampler, is_given, list(prints), given, how)
-        if found not in (None, list(prints.values())):
+        fresh_prints = _fresh_prints(problem.sampler, is_given, list(prints), given, how)
+        if fresh_prints not in (None, list(prints.values())):
             raise MechanismError(
                 f"{self.where(part, ', '.join(map(str, prints)))}: a fresh process does not draw the same outputs from the same "
                 "random tapes; the mechanism keeps something from call to call, or draws from elsewhere than rng; accepted: "
@@ -176,8 +176,8 @@ def _fresh_prints(
         return None
     with NodeExecutor(1) as node:
         try:
-            found: list[str] = node.submit_pickled(request).result()
-            return found
+            prints: list[str] = node.submit_pickled(request).result()
+            return prints
         except ProcessDied as died:
             raise MechanismError(f"the fresh process in which chunks are drawn once more {died.how}") from None
         except HpcdpError as error:
@@ -252,8 +252,8 @@ def learned_state(context: Context, series: Series, report: Report) -> State:
         state = read_state(path)
         if digest_of(state) == choice.state:
             return state
-    state, found = learn_levels(context, series.pair, choice)
-    if found != choice:
+    state, learned_choice = learn_levels(context, series.pair, choice)
+    if learned_choice != choice:
         record = "fits", record_name("fits-stored", [level_series(context.problem, series.pair)])
         raise DamagedRecord(record, f"{context.layout.relative(path)} is damaged; it is learned again")
     report.found.append(Found(None, [NewFile.of_state(context.layout, path, state)]))
@@ -315,8 +315,8 @@ def chunk_sums(context: Context, test: Judge, series: Series, chunks: range) -> 
         if not is_plain:
             yield _sums(test, side, outputs, tape, problem.declared)
         else:
-            one = _hits(test, side, outputs, tape)
-            total = one if total is None else {key: _added(total[key], one[key]) for key in one}
+            hits = _hits(test, side, outputs, tape)
+            total = hits if total is None else {key: _added(total[key], hits[key]) for key in hits}
     if prints:
         drawer.refuse_other(part, prints, choice.chunk, how)
     if total is not None:
@@ -335,31 +335,31 @@ def _sums(test: Judge, side: int, outputs: Outputs, tape: Tape, declared: Declar
     classes = test.classes(test.on_line(outputs))
     which = np.flatnonzero(classes[0] | classes[1])
     logs, errors = tape.log_weights(which)
-    weights, found = np.exp(logs), {"weights": [], "squares": [], "spreads": [], "logs": []}  # type: ignore[var-annotated]
+    weights, totals = np.exp(logs), {"weights": [], "squares": [], "spreads": [], "logs": []}  # type: ignore[var-annotated]
     strata, sizes = tape.strata(which)
     for direction in (0, 1):
         own = classes[direction][which]
         sums, squares = (_by_stratum(strata, own, v, (sizes.size, test.columns)) for v in (weights, weights * weights))
-        found["weights"].append(sums.sum(axis=0).tolist())
-        found["squares"].append(squares.sum(axis=0).tolist())
-        found["spreads"].append(spread(sums, squares, sizes).tolist())
+        totals["weights"].append(sums.sum(axis=0).tolist())
+        totals["squares"].append(squares.sum(axis=0).tolist())
+        totals["spreads"].append(spread(sums, squares, sizes).tolist())
         is_upper = side != direction
         cells = test.cells(direction, is_upper)
         if declared is not None and direction == 0:
             if is_upper:
-                found["logs"].append([0] * cells.rates.size)
+                totals["logs"].append([0] * cells.rates.size)
                 continue
             own = np.where(declared.holds(outputs[which]), own, 0)
         sums_of = sum_upper if is_upper else sum_lower
-        found["logs"].append(sums_of(logs, errors, own, cells).tolist() if cells.rates.size else [])
-    return found
+        totals["logs"].append(sums_of(logs, errors, own, cells).tolist() if cells.rates.size else [])
+    return totals
 
 
 def _by_stratum(strata: Ints, classes: Ints, values: Floats, shape: tuple[int, int]) -> Floats:
     """Sums of the values in the set of each ε by stratum, (strata, epsilons)."""
     places = strata * (shape[1] + 1) + classes
-    found = np.bincount(places, values, shape[0] * (shape[1] + 1)).reshape(shape[0], -1)
-    return np.asarray(found[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:])
+    sums = np.bincount(places, values, shape[0] * (shape[1] + 1)).reshape(shape[0], -1)
+    return np.asarray(sums[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:])
 
 
 def _hits(test: Judge, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any]:

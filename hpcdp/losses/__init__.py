@@ -123,11 +123,11 @@ def refuse_unusable(
     Raises:
         StudyError: names the key, what was given and what is accepted.
     """
-    found = kind_of(name, folder)
+    kind = kind_of(name, folder)
     _import_code(name, parameters, folder)
     try:
         with at_risk(f"estimate.loss {name} (trial)"):
-            found.refuse(validate_parameters(name, parameters), schema, train)
+            kind.refuse(validate_parameters(name, parameters), schema, train)
     except StudyError:
         raise
     except MechanismError as error:

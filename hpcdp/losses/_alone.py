@@ -33,44 +33,44 @@ def refuse_batch_dependent(counter: Counter, outputs: Outputs, name: str) -> Non
     Raises:
         MechanismError: it judges an output differently in another batch.
     """
-    some = outputs[:_MOST]
+    sample = outputs[:_MOST]
     score: Callable[[Outputs], NDArray[np.float64]] | None = getattr(counter, "score", None)
-    if not _has_equal_counts(counter.count, some) or (score is not None and not has_equal_scores(score, some)):
+    if not _has_equal_counts(counter.count, sample) or (score is not None and not has_equal_scores(score, sample)):
         raise MechanismError(
-            f"estimate.loss: {name} judges an output differently in another batch ({some.shape[0]:,} outputs together, "
-            f"reversed, in halves, {min(_SINGLES, some.shape[0])} singly), so that test outputs are not judged one by one and "
+            f"estimate.loss: {name} judges an output differently in another batch ({sample.shape[0]:,} outputs together, "
+            f"reversed, in halves, {min(_SINGLES, sample.shape[0])} singly), so that test outputs are not judged one by one and "
             "no bound would hold; accepted: scores that depend on the output and on what was learned alone, computed in "
             "float64 (the rounding of float32 moves outputs across thresholds)"
         )
 
 
-def has_equal_scores(score: Callable[[Any], NDArray[np.float64]], some: NDArray[Any]) -> bool:
+def has_equal_scores(score: Callable[[Any], NDArray[np.float64]], sample: NDArray[Any]) -> bool:
     """Whether each output gets the same score, natural log, whatever the batch, but for rounding."""
-    if some.shape[0] < 2:
+    if sample.shape[0] < 2:
         return True
-    whole, half, places = score(some), some.shape[0] // 2, _places(some)
-    reversed_ = score(some[::-1].copy())[::-1]
-    halves = np.concatenate([score(some[:half]), score(some[half:])])
-    singles = np.concatenate([score(some[place : place + 1]) for place in places])
+    whole, half, places = score(sample), sample.shape[0] // 2, _places(sample)
+    reversed_ = score(sample[::-1].copy())[::-1]
+    halves = np.concatenate([score(sample[:half]), score(sample[half:])])
+    singles = np.concatenate([score(sample[place : place + 1]) for place in places])
     return bool(_agree(whole, reversed_) and _agree(whole, halves) and _agree(whole[places], singles))
 
 
-def _has_equal_counts(count: Callable[[Outputs], NDArray[np.int64]], some: Outputs) -> bool:
-    if some.shape[0] < 2:
+def _has_equal_counts(count: Callable[[Outputs], NDArray[np.int64]], sample: Outputs) -> bool:
+    if sample.shape[0] < 2:
         return True
-    whole, half, places = count(some), some.shape[0] // 2, _places(some)
-    singles = sum(count(some[place : place + 1]) for place in places)
-    rest = np.delete(some, places, axis=0)
+    whole, half, places = count(sample), sample.shape[0] // 2, _places(sample)
+    singles = sum(count(sample[place : place + 1]) for place in places)
+    rest = np.delete(sample, places, axis=0)
     parts = (
-        count(some[::-1].copy()),
-        count(some[:half]) + count(some[half:]),
+        count(sample[::-1].copy()),
+        count(sample[:half]) + count(sample[half:]),
         singles + (count(rest) if rest.shape[0] else 0),
     )
     return all(np.array_equal(whole, part) for part in parts)
 
 
-def _places(some: NDArray[Any]) -> NDArray[np.int64]:
-    return np.unique(np.linspace(0, some.shape[0] - 1, _SINGLES).astype(np.int64))
+def _places(sample: NDArray[Any]) -> NDArray[np.int64]:
+    return np.unique(np.linspace(0, sample.shape[0] - 1, _SINGLES).astype(np.int64))
 
 
 def _agree(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:

@@ -29,10 +29,10 @@ def _blamed(name: str, what: str) -> ExitStack:
         return stack.pop_all()
 
 
-def _refuse_without(found: Any, name: str, what: str, *methods: str) -> None:
-    missing = [method for method in methods if not callable(getattr(found, method, None))]
+def _refuse_without(returned: Any, name: str, what: str, *methods: str) -> None:
+    missing = [method for method in methods if not callable(getattr(returned, method, None))]
     if missing:
-        kind = type(found).__name__
+        kind = type(returned).__name__
         raise MechanismError(
             f"estimate.loss: {name}: {what} gave a {kind} without {' and '.join(missing)}; see docs/extending.md"
         )
@@ -48,16 +48,16 @@ class OwnLoss:
     def fit(self, p: Side, q: Side) -> Model:
         """What it learns; MechanismError where it fails."""
         with _blamed(self.name, "fit"):
-            found = self.loss.fit(p, q)
-        _refuse_without(found, self.name, "fit", "counter")
-        return _OwnModel(found, self.name)
+            model = self.loss.fit(p, q)
+        _refuse_without(model, self.name, "fit", "counter")
+        return _OwnModel(model, self.name)
 
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: NDArray[np.float64]) -> Counter:
         """The counter whose state this is; MechanismError where it fails."""
         with _blamed(self.name, "restore"):
-            found = self.loss.restore(state, thresholds)
-        _refuse_without(found, self.name, "restore", "count", "state")
-        return _OwnCounter(found, self.name, thresholds.size)
+            counter = self.loss.restore(state, thresholds)
+        _refuse_without(counter, self.name, "restore", "count", "state")
+        return _OwnCounter(counter, self.name, thresholds.size)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.loss, name)
@@ -70,14 +70,14 @@ class _OwnModel:
 
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
         with _blamed(self.name, "score"):
-            found = self.model.score(outputs)
-        return _scores(found, outputs.shape[0], self.name)
+            scores = self.model.score(outputs)
+        return _scores(scores, outputs.shape[0], self.name)
 
     def counter(self, thresholds: NDArray[np.float64]) -> Counter:
         with _blamed(self.name, "counter"):
-            found = self.model.counter(thresholds)
-        _refuse_without(found, self.name, "counter", "count", "state")
-        return _OwnCounter(found, self.name, thresholds.size)
+            counter = self.model.counter(thresholds)
+        _refuse_without(counter, self.name, "counter", "count", "state")
+        return _OwnCounter(counter, self.name, thresholds.size)
 
     def __getattr__(self, name: str) -> Any:
         return _guarded(self.model, self.name, name)
@@ -91,42 +91,44 @@ class _OwnCounter:
 
     def count(self, outputs: Outputs) -> NDArray[np.int64]:
         with _blamed(self.name, "count"):
-            found = self.counter.count(outputs)
-            counts = np.asarray(found)
+            returned = self.counter.count(outputs)
+            counts = np.asarray(returned)
             right = counts.shape == (2 * self.thresholds + 1,) and counts.dtype.kind in "iu"
             right = right and bool((counts >= 0).all()) and int(counts.sum()) == outputs.shape[0]
         if not right:
             raise MechanismError(
-                f"estimate.loss: {self.name}: count gave {_shown(found)} for {outputs.shape[0]:,} outputs; accepted: "
+                f"estimate.loss: {self.name}: count gave {_shown(returned)} for {outputs.shape[0]:,} outputs; accepted: "
                 f"{2 * self.thresholds + 1} integers, none below 0, that add up to the number of outputs"
             )
         return counts.astype(np.int64)
 
     def state(self) -> dict[str, NDArray[Any]] | None:
         with _blamed(self.name, "state"):
-            found = self.counter.state()
-            if found is None:
+            state = self.counter.state()
+            if state is None:
                 return None
-            arrays = {key: np.asarray(value) for key, value in found.items()}
+            arrays = {key: np.asarray(value) for key, value in state.items()}
         wrong = [key for key in arrays if not (isinstance(key, str) and _NAME.fullmatch(key))]
         wrong += [key for key, array in arrays.items() if key not in wrong and array.dtype.kind not in "biuf"]
         if wrong:
             raise MechanismError(
-                f"estimate.loss: {self.name}: state gave {wrong[0]!r}: {_shown(found[wrong[0]])}; accepted: arrays of numbers by "
+                f"estimate.loss: {self.name}: state gave {wrong[0]!r}: {_shown(state[wrong[0]])}; accepted: arrays of numbers by "
                 "names of letters, digits and _"
             )
         return arrays
 
     def __getattr__(self, name: str) -> Any:
-        found = _guarded(self.counter, self.name, name)
-        return (lambda outputs: _scores(found(outputs), outputs.shape[0], self.name)) if name == "score" else found
+        attribute = _guarded(self.counter, self.name, name)
+        return (
+            (lambda outputs: _scores(attribute(outputs), outputs.shape[0], self.name)) if name == "score" else attribute
+        )
 
 
-def _scores(found: Any, size: int, name: str) -> NDArray[np.float64]:
+def _scores(returned: Any, size: int, name: str) -> NDArray[np.float64]:
     """What a loss gave as L̂ of so many outputs; MechanismError where it cannot be."""
-    scores = np.asarray(found) if found is not None else np.empty(0, object)
+    scores = np.asarray(returned) if returned is not None else np.empty(0, object)
     if scores.shape != (size,) or scores.dtype.kind not in "iuf" or np.isnan(scores).any():
-        what = "a NaN" if scores.shape == (size,) and scores.dtype.kind == "f" else _shown(found)
+        what = "a NaN" if scores.shape == (size,) and scores.dtype.kind == "f" else _shown(returned)
         raise MechanismError(
             f"estimate.loss: {name}: score gave {what} for {size:,} outputs; accepted: {size:,} numbers, ±inf too, never a NaN"
         )
@@ -134,30 +136,30 @@ def _scores(found: Any, size: int, name: str) -> NDArray[np.float64]:
 
 
 def _guarded(owner: Any, loss: str, name: str) -> Any:
-    found = getattr(owner, name)
-    if not callable(found):
-        return found
+    attribute = getattr(owner, name)
+    if not callable(attribute):
+        return attribute
 
     def call(*arguments: Any) -> Any:
         with _blamed(loss, name):
-            return found(*arguments)
+            return attribute(*arguments)
 
     return call
 
 
-def _shown(found: Any) -> str:
-    if isinstance(found, np.ndarray):
-        adds = found.size and found.dtype.kind in "biu"
-        return f"{found.dtype} of shape {found.shape}" + (f" that add up to {found.sum():,}" if adds else "")
-    return f"a {type(found).__name__}"
+def _shown(returned: Any) -> str:
+    if isinstance(returned, np.ndarray):
+        adds = returned.size and returned.dtype.kind in "biu"
+        return f"{returned.dtype} of shape {returned.shape}" + (f" that add up to {returned.sum():,}" if adds else "")
+    return f"a {type(returned).__name__}"
 
 
 def make_own(load: Callable[[], Loss], name: str) -> OwnLoss:
     """A loss as its class makes it; MechanismError where that fails, or it is none."""
     with _blamed(name, "its class"):
-        found = load()
-    _refuse_without(found, name, "its class", "fit", "restore")
-    return OwnLoss(found, name)
+        loss = load()
+    _refuse_without(loss, name, "its class", "fit", "restore")
+    return OwnLoss(loss, name)
 
 
 def refuse_own(own: OwnLoss, schema: Schema, train: int) -> None:

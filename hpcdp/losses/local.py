@@ -119,8 +119,8 @@ def _discrete(p: Side, q: Side, floor: float, within: Within) -> Peak:
     distinct, *counts = learn_both(p, q)
     values = distinct.values()
     order = np.argsort(values) if values.ndim == 1 else np.lexsort(values.T[::-1])  # of equal losses the least value's
-    values, counts = values[order], [found[order] for found in counts]
-    shares = [found / side.draws for found, side in zip(counts, (p, q), strict=True)]
+    values, counts = values[order], [held[order] for held in counts]
+    shares = [held / side.draws for held, side in zip(counts, (p, q), strict=True)]
     variance = sum(
         (1.0 / np.maximum(share, floor) - 1.0) / side.draws for share, side in zip(shares, (p, q), strict=True)
     )
@@ -195,15 +195,15 @@ def second_bandwidths(sides: Sequence[Side], tests: int) -> tuple[float, ...]:
     growth = max(0.0, math.log(tests) / math.log(max(2, train)) - 1.0)
     least = 2.0 * growth / (columns * (1.0 + growth) * (2.0 + columns))
     power = -1.0 / (2.0 + columns) - max(_UNDERSMOOTHED, math.floor(100.0 * least + 1.0) / 100.0)
-    found = []
+    bandwidths = []
     for column in range(columns):
         scales = [
             (Summary.of_side(side) if columns == 1 else Summary.of(np.ascontiguousarray(x[:, column]))).scale()
             for side, x in zip(sides, rows, strict=True)
         ]
         scale = min((s for s in scales if s > 0.0), default=1.0)
-        found.append(max(SMALLEST, 0.9 * scale * tests**power))
-    return tuple(found)
+        bandwidths.append(max(SMALLEST, 0.9 * scale * tests**power))
+    return tuple(bandwidths)
 
 
 def weigh(outputs: Outputs, at: Any, bandwidths: Sequence[float]) -> int:

@@ -87,8 +87,8 @@ class StreamedSide(Side):
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy type of the outputs."""
-        found: np.dtype[Any] = self.__dict__["_dtype"]
-        return found
+        dtype: np.dtype[Any] = self.__dict__["_dtype"]
+        return dtype
 
     def blocks(self) -> Iterator[Outputs]:
         """The outputs in blocks, in order; the first whole pass keeps a few for `spread`."""

@@ -70,10 +70,10 @@ class _Model:
         if self.numbers is not None and not has_special(outputs):
             return self.numbers.score(outputs)
         plain, rest, rows = split(outputs)
-        found = np.empty(len(outputs))
-        found[rows] = self.others.score(rest)
-        found[~rows] = self.others.score(np.zeros_like(plain)) if self.numbers is None else self.numbers.score(plain)
-        return found
+        scores = np.empty(len(outputs))
+        scores[rows] = self.others.score(rest)
+        scores[~rows] = self.others.score(np.zeros_like(plain)) if self.numbers is None else self.numbers.score(plain)
+        return scores
 
     def counter(self, thresholds: Floats) -> Counter:
         """A counter for sorted distinct thresholds, shape (T,)."""
@@ -131,5 +131,5 @@ def _divided(side: Side) -> tuple[Side, Outputs]:
     if "special" not in side.kept:
         plain, rest, _ = split(side.outputs)
         side.kept["special"] = Side(plain, side.draws, side.is_sorted), rest
-    found: tuple[Side, Outputs] = side.kept["special"]
-    return found
+    special: tuple[Side, Outputs] = side.kept["special"]
+    return special

@@ -71,8 +71,8 @@ def view_named(name: str, folder: Path) -> View:
     """
     if name in VIEWS:
         return {"value": value, "bits": bits}[name]
-    found = load_plugin(GROUP, name) if name in plugins(GROUP) else import_callable(name, folder, "estimate.view")
-    return _Checked(name, found)
+    plugin = load_plugin(GROUP, name) if name in plugins(GROUP) else import_callable(name, folder, "estimate.view")
+    return _Checked(name, plugin)
 
 
 @dataclass(frozen=True)
@@ -161,5 +161,5 @@ class Viewed:
             features = self.view(side.outputs)
             is_line = features.dtype.kind == "f" and features.ndim == 1
             side.kept[self.name] = Side(ascending(features) if is_line else features, side.draws, is_line)
-        found: Side = side.kept[self.name]
-        return found
+        seen: Side = side.kept[self.name]
+        return seen

@@ -53,11 +53,11 @@ def named_callables(call: str, parameters: Mapping[str, Any]) -> dict[Place, str
     The parameters of a built-in that is subsampled may name some too.
     """
     given: dict[Place, Any] = {(name,): parameters.get(name) for name in CALLABLES.get(call, ())}
-    found = {place: path for place, path in given.items() if isinstance(path, str) and ":" in path}
+    callables = {place: path for place, path in given.items() if isinstance(path, str) and ":" in path}
     inner, own = parameters.get("mechanism"), parameters.get("parameters")
     if call == SUBSAMPLED and isinstance(inner, str) and inner in BUILTINS and isinstance(own, Mapping):
-        found |= {("parameters", *place): path for place, path in named_callables(inner, own).items()}
-    return found
+        callables |= {("parameters", *place): path for place, path in named_callables(inner, own).items()}
+    return callables
 
 
 def _put(parameters: dict[str, Any], place: Place, value: Any) -> None:

@@ -43,11 +43,11 @@ class CallableMechanism:
         with Blamed("the mechanism", MechanismError) as guard:
             if self.vectorised:
                 return plain_outputs(self.function(database.copy(), size=size, **arguments))
-            found = []
+            outputs = []
             for _ in range(size):
-                found.append(plain_output(self.function(database.copy(), **arguments)))
+                outputs.append(plain_output(self.function(database.copy(), **arguments)))
                 guard.end_copy()
-            return found
+            return outputs
 
     def catch(self, raises: Sequence[str], folder: Path, path: str, digest: str | None) -> CallableMechanism:
         """The same with exceptions of these classes as outputs; StudyError where it gives many outputs a call."""
@@ -81,11 +81,11 @@ class CallableMechanism:
                 try:
                     arguments = self._arguments(rng)
                     if self.vectorised:
-                        found = plain_outputs(self.function(database(), size=1, **arguments))
+                        outputs = plain_outputs(self.function(database(), size=1, **arguments))
                     else:
-                        found = [plain_output(self.function(database(), **arguments))]
+                        outputs = [plain_output(self.function(database(), **arguments))]
                     guard.end_copy()
-                    kept.append(keep(found))
+                    kept.append(keep(outputs))
                 finally:
                     rng.close()
         return kept

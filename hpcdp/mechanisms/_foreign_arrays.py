@@ -42,18 +42,18 @@ def read_foreign(path: Path) -> NDArray[Any]:
     Raises ValueError, or another error, where it has another form; OSError where a file cannot be read.
     """
     old = not (path / "zarr.json").is_file()
-    found = read_metadata(path / ".zarray", 2) if old else read_metadata(path / "zarr.json")
+    metadata = read_metadata(path / ".zarray", 2) if old else read_metadata(path / "zarr.json")
     if old:
-        codecs = [*(found.get("filters") or ()), *([found["compressor"]] if found.get("compressor") else ())]
+        codecs = [*(metadata.get("filters") or ()), *([metadata["compressor"]] if metadata.get("compressor") else ())]
         _refuse_others("codec", [codec["id"] for codec in codecs], _OLD_CODECS)
         strings = any(codec["id"].startswith("vlen-") for codec in codecs)
-        dtype = np.dtype(found["dtype"]) if isinstance(found["dtype"], str) else np.dtype(object)
+        dtype = np.dtype(metadata["dtype"]) if isinstance(metadata["dtype"], str) else np.dtype(object)
         if dtype.kind not in "biufSU" and not strings:
-            raise ValueError(f"dtype: {found['dtype']!r}; accepted: numbers, booleans and strings")
+            raise ValueError(f"dtype: {metadata['dtype']!r}; accepted: numbers, booleans and strings")
     else:
-        _refuse_others("data_type", [_name(found["data_type"])], _TYPES)
-        _refuse_others("codec", _names(found["codecs"]), _CODECS)
-    return np.asarray(zarr.Array.from_dict(StorePath(LocalStore(path, read_only=True)), found)[...])
+        _refuse_others("data_type", [_name(metadata["data_type"])], _TYPES)
+        _refuse_others("codec", _names(metadata["codecs"]), _CODECS)
+    return np.asarray(zarr.Array.from_dict(StorePath(LocalStore(path, read_only=True)), metadata)[...])
 
 
 def _names(codecs: Any) -> list[str]:

@@ -42,9 +42,9 @@ def settle(bits):  # type: ignore[no-untyped-def]
     """Make −0.0 of float64, seen as uint64 (size,), 0.0; whether all are finite."""
     seen = np.uint64(0)
     for i in range(bits.size):
-        one = bits[i] if bits[i] != _TOP else np.uint64(0)
-        bits[i] = one
-        seen |= (one & _OTHERS) + _LEAST
+        word = bits[i] if bits[i] != _TOP else np.uint64(0)
+        bits[i] = word
+        seen |= (word & _OTHERS) + _LEAST
     return seen < _TOP
 
 

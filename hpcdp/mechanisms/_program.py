@@ -66,22 +66,22 @@ class ProgramMechanism:
 
     def end(self) -> None:
         """End this thread's process; the next draw starts another."""
-        found = getattr(self._local, "conversation", None)
-        if found is not None:
+        conversation = getattr(self._local, "conversation", None)
+        if conversation is not None:
             del self._local.conversation
-            found.process.end()
+            conversation.process.end()
 
     def _conversation(self) -> _Conversation:
-        found = getattr(self._local, "conversation", None)
-        if found is None:
-            found = _Conversation(Process(self.command, self.folder))
+        conversation = getattr(self._local, "conversation", None)
+        if conversation is None:
+            conversation = _Conversation(Process(self.command, self.folder))
             try:
-                found.await_greeting(self.start_timeout)
+                conversation.await_greeting(self.start_timeout)
             except BaseException:
-                found.process.kill()
+                conversation.process.kill()
                 raise
-            self._local.conversation = found
-        return found
+            self._local.conversation = conversation
+        return conversation
 
     def _ask(self, database: NDArray[Any], size: int, rng: np.random.Generator, each: bool) -> NDArray[Any]:
         seed = rng.integers(0, 1 << 32, 4, dtype=np.uint64).tolist()
@@ -171,8 +171,8 @@ class _Conversation:
             )
         return np.empty(shape, dtype)
 
-    def _nonsense(self, found: bytes, expected: str) -> MechanismError:
-        text = _shorten(found.decode(errors="replace"))
+    def _nonsense(self, written: bytes, expected: str) -> MechanismError:
+        text = _shorten(written.decode(errors="replace"))
         return MechanismError(
             f"the program wrote {text!r} on its standard output where {expected} was expected; whatever else it says "
             f"belongs on its standard error{self.process.describe_errors()}"
@@ -182,10 +182,10 @@ class _Conversation:
 def _parse(line: bytes) -> dict[str, Any]:
     """The JSON object of a line; empty where there is none."""
     try:
-        found = json.loads(line)
+        parsed = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _shorten(text: str) -> str:

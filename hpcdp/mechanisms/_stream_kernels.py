@@ -50,11 +50,11 @@ NORMAL, LAPLACE, EXPONENTIAL, UNIFORM = 0, 1, 2, 3
 """Kinds of variates: standard normal, standard Laplace, standard exponential, [0, 1) in steps of 2^-53."""
 
 
-def _bitcast(found: Any, given: Any, to: Any) -> Any:
+def _bitcast(result_type: Any, given: Any, to: Any) -> Any:
     """A function of compiled code that takes the same 64 bits for another type."""
 
     def compiled(_: Any, value: Any) -> Any:  # noqa: ARG001  # its name is the argument's
-        return found(given), lambda _, builder, __, values: builder.bitcast(values[0], to)
+        return result_type(given), lambda _, builder, __, values: builder.bitcast(values[0], to)
 
     return intrinsic(compiled)
 

@@ -94,10 +94,12 @@ def _is_of_a_package(function: types.FunctionType) -> bool:
     """Whether a function, or what made it, is an installed package's, so that its name says what it does."""
     if is_own(function.__module__):
         return False
-    found: Any = sys.modules.get(function.__module__)
+    target: Any = sys.modules.get(function.__module__)
     for part in function.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is function or function.__module__.startswith("hpcdp.") or _is_installed(function.__code__.co_filename)
+        target = getattr(target, part, None)
+    return (
+        target is function or function.__module__.startswith("hpcdp.") or _is_installed(function.__code__.co_filename)
+    )
 
 
 class _Walk:
@@ -121,7 +123,7 @@ class _Walk:
             return b"within %d" % (len(self._within) - self._within.index(number))
         self._within.append(number)
         try:
-            found = digest_bytes(*self._parts(value, where)).encode()
+            digest = digest_bytes(*self._parts(value, where)).encode()
         except StudyError:
             raise
         except interruptions():
@@ -129,8 +131,8 @@ class _Walk:
         except BaseException:  # whatever a class of someone else raises
             raise StudyError(f"there is no digest of {where} (a {type(value).__name__})") from None
         self._within.pop()
-        self._done[number] = found, value
-        return found
+        self._done[number] = digest, value
+        return digest
 
     def _all(self, values: Iterable[Any], where: str) -> Iterator[bytes]:
         return (self.digest(value, where) for value in values)
@@ -161,7 +163,7 @@ class _Walk:
         elif kind is np.ndarray and value.dtype != object and not value.dtype.names:
             yield from (b"array", digest_array(value).encode())
         elif isinstance(value, tuple(_PARTS)):
-            names = next(names for one, names in _PARTS.items() if isinstance(value, one))
+            names = next(names for base, names in _PARTS.items() if isinstance(value, base))
             yield from (_named(kind), *self._all((getattr(value, name) for name in names), where))
         elif kind in _SLOTS:
             yield from (b"slot", value.__name__.encode())
@@ -237,9 +239,9 @@ class _Walk:
         yield from (name.encode(), self.digest(value, name))
         if type(value) is types.ModuleType and is_own(value.__name__) and id(value) not in done:
             done.add(id(value))
-            for one in sorted(names):
-                if hasattr(value, one):
-                    yield from self._read(f"{value.__name__}.{one}", getattr(value, one), names, done)
+            for attribute in sorted(names):
+                if hasattr(value, attribute):
+                    yield from self._read(f"{value.__name__}.{attribute}", getattr(value, attribute), names, done)
 
     def _class(self, kind: type, where: str) -> Iterator[bytes]:
         yield from (b"class", _named(kind))
@@ -327,7 +329,7 @@ def _text_of(code: types.CodeType) -> str | None:
             if min(part.lineno for part in (node, *decorators)) == code.co_firstlineno:
                 unnamed = {} if isinstance(node, ast.Lambda) else {"name": "_", "decorator_list": []}
                 texts.append(ast.unparse(type(node)(**{**vars(node), **unnamed})))
-    of_line = [one for one in codes if (one.co_firstlineno, one.co_name) == (code.co_firstlineno, code.co_name)]
+    of_line = [other for other in codes if (other.co_firstlineno, other.co_name) == (code.co_firstlineno, code.co_name)]
     return "\n".join([str(of_line.index(code)), *texts]) if texts else None
 
 
@@ -342,13 +344,13 @@ def _parsed(text: str) -> tuple[ast.AST, list[types.CodeType]]:
 
 def _imported(function: types.FunctionType, codes: list[types.CodeType]) -> Iterator[tuple[str, Any]]:
     """What a function imports when it runs, and the module where it is the user's own: a process that called it has it loaded."""
-    found = set()
+    imports = set()
     for code in codes:
         steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
         for up, names, step in zip(steps, steps[1:], steps[2:], strict=False):
             if step.opname == "IMPORT_NAME":
-                found.add((step.argval, up.argval, names.argval))
-    for name, up, names in sorted(found, key=repr):
+                imports.add((step.argval, up.argval, names.argval))
+    for name, up, names in sorted(imports, key=repr):
         module = None
         if up or is_own(name.partition(".")[0]):
             with suppress(Exception):  # which the function may expect

@@ -88,19 +88,19 @@ class Catching:
 
     def draw(self, database: Any, size: int, rng: np.random.Generator) -> list[Any]:
         """`size` outputs, of which some may be Raised; what else the mechanism raises becomes a MechanismError."""
-        found = []
+        outputs = []
         with Blamed("the mechanism", MechanismError) as guard:
             for seed in rng.integers(1 << 63, size=(size, 4)).tolist():
-                found.append(_one(self.call, self.names, database, seed))
+                outputs.append(_one(self.call, self.names, database, seed))
                 guard.end_copy()
-        return found
+        return outputs
 
     def confirm(self, outputs: Any) -> None:
         """Repeat the calls that raised in a fresh process; MechanismError where one does not raise the same again."""
         raised = [output for output in outputs if isinstance(output, Raised)] if isinstance(outputs, list) else []
         if not raised:
             return
-        calls = [(one.database, one.seed) for one in raised]
+        calls = [(error.database, error.seed) for error in raised]
         with tempfile.TemporaryFile("w+") as answer, tempfile.TemporaryFile("w+", errors="replace") as said:
             code = self._run(calls, answer, said)
             answer.seek(0)
@@ -111,12 +111,12 @@ class Catching:
             raise MechanismError(
                 f"the mechanism raised {raised[0].name}, and a fresh process that repeated the call {how_ended(code)}{ending}"
             )
-        for one, again in zip(raised, json.loads(text), strict=True):
-            if again != one.place:
+        for error, again in zip(raised, json.loads(text), strict=True):
+            if again != error.place:
                 other = {_NO_OUTPUT: "returned an output", _OTHER: f"ended otherwise{ending}"}
                 words = other.get(again) or f"raised {self.names[again].partition(':')[2]}"
                 raise MechanismError(
-                    f"the mechanism raised {one.name}, and {words} when the call was repeated with the same database and seed "
+                    f"the mechanism raised {error.name}, and {words} when the call was repeated with the same database and seed "
                     f"in a fresh process; an exception is an output ({_KEY}) only where it recurs"
                 )
 
@@ -147,7 +147,7 @@ def repeat(answer: int) -> None:
     body, calls = pickle.load(sys.stdin.buffer)
     call, names = pickle.loads(body)
     gc.freeze()  # what all forks share is not touched
-    text = json.dumps([_alone(call, names, *one) for one in calls])
+    text = json.dumps([_alone(call, names, *pair) for pair in calls])
     with os.fdopen(answer, "w") as file:
         file.write(text)
     os._exit(0)  # threads that importing started may go on
@@ -193,7 +193,7 @@ def _place(error: Exception, names: tuple[str, ...]) -> int | None:
 
 def _is_of_machine(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
-        return any(_is_of_machine(one) for one in error.exceptions)
+        return any(_is_of_machine(inner) for inner in error.exceptions)
     return isinstance(error, _NEVER)
 
 
@@ -211,10 +211,10 @@ def _resolved(name: str, folder: Path) -> str:
     """The name that the class has where it is defined."""
     if ":" in name and not is_imported(name):
         return name
-    found = import_object(name, folder, _KEY) if ":" in name else getattr(builtins, name, None)
-    if not (isinstance(found, type) and issubclass(found, Exception)) or issubclass(found, _NEVER):
+    kind = import_object(name, folder, _KEY) if ":" in name else getattr(builtins, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)) or issubclass(kind, _NEVER):
         raise StudyError(
             f'{_KEY}: up to {MOST_RAISED} built-in exceptions, such as "ValueError", or "module:Class", but no MemoryError, '
             f"OSError, TimeoutError or BaseException, which end a study; given: {name!r}{did_you_mean(name, dir(builtins))}"
         )
-    return name_of_class(found)
+    return name_of_class(kind)

@@ -137,12 +137,12 @@ def exponential_real(
     Raises:
         ValueError: a parameter or the database is refused.
     """
-    found, s = exponential_rate(epsilon, rate, lower, upper), real_score(database, lower, upper)
-    mass = 1.0 - math.exp(-found * s)  # times the normaliser: what lies left of s
+    decay, s = exponential_rate(epsilon, rate, lower, upper), real_score(database, lower, upper)
+    mass = 1.0 - math.exp(-decay * s)  # times the normaliser: what lies left of s
     u = rng.random(size) * (1.0 + mass)
     with np.errstate(divide="ignore"):
-        left = s + np.log1p(np.minimum(u, mass) - mass) / found
-        right = s - np.log1p(-np.maximum(u - mass, 0.0)) / found
+        left = s + np.log1p(np.minimum(u, mass) - mass) / decay
+        right = s - np.log1p(-np.maximum(u - mass, 0.0)) / decay
     return np.asarray(np.maximum(np.where(u < mass, left, right), 0.0))
 
 

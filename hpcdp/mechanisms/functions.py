@@ -43,10 +43,10 @@ def import_path(function: Callable[..., Any], folder: Path) -> str | None:
     module = sys.modules.get(str(module_name))
     if not isinstance(name, str) or not isinstance(module_name, str) or module is None or module_name == "__main__":
         return None
-    found: Any = module
+    target: Any = module
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if found is not function or not _is_importable(module_name):
+        target = getattr(target, part, None)
+    if target is not function or not _is_importable(module_name):
         return None
     path = f"{module_name}:{name}"
     try:
@@ -96,7 +96,7 @@ class Parcel:
     def of(cls, name: str, objects: Mapping[str, Any]) -> Parcel:
         """Objects as they are now; StudyError where they cannot be sent."""
         try:
-            own = {module for found in objects.values() if callable(found) for module in modules_of(found)}
+            own = {module for item in objects.values() if callable(item) for module in modules_of(item)}
             body = pickled(dict(objects), own)
         except interruptions():
             raise
@@ -106,7 +106,7 @@ class Parcel:
             raise unsendable(
                 name, f"with all that it reads it has {len(body) >> 20} MiB; accepted: at most {MOST_SENT >> 20} MiB"
             )
-        return cls(name, body, {key: _digest_of(found) for key, found in objects.items()})
+        return cls(name, body, {key: _digest_of(item) for key, item in objects.items()})
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """In a worker: a function of hpcdp's with these objects at hand."""
@@ -140,7 +140,7 @@ def pickled(objects: Any, own: set[str]) -> bytes:
 def _unpacked(parcel: Parcel) -> Mapping[str, Any]:
     """Its objects; StudyError where this process cannot have them, or has others of their names."""
     try:
-        found: dict[str, Any] = pickle.loads(parcel.body)
+        objects: dict[str, Any] = pickle.loads(parcel.body)
     except interruptions():
         raise
     except BaseException as error:
@@ -148,13 +148,13 @@ def _unpacked(parcel: Parcel) -> Mapping[str, Any]:
             f"mechanism.call: {parcel.name} cannot be had in another process: {describe_raised(error)}; {_INSTEAD}"
         ) from None
     for key, digest in parcel.digests.items():
-        if digest != _digest_of(found[key]):
+        if digest != _digest_of(objects[key]):
             raise other_there(parcel.name)
-    return found
+    return objects
 
 
-def _digest_of(found: Any) -> str | None:
-    return digest_function(found, code_alone=True) if callable(found) else None
+def _digest_of(item: Any) -> str | None:
+    return digest_function(item, code_alone=True) if callable(item) else None
 
 
 def unsendable(name: str, why: str) -> StudyError:

@@ -155,10 +155,10 @@ def _with_raised(items: Sequence[Any], size: int, schema: Schema | None, as_prin
     rest = [item for item in items if not isinstance(item, Raised)]
     others = _of_items(rest, size - len(raised), schema, as_printed) if rest else np.empty(0)
     if others.dtype == object or (schema is not None and schema.kind == "bytes"):
-        found = np.empty(len(items), object)
-        found[[at for at in range(len(items)) if at not in raised]] = others
-        found[list(raised)] = [item.name.encode() for item in raised.values()]
-        return found
+        texts = np.empty(len(items), object)
+        texts[[at for at in range(len(items)) if at not in raised]] = others
+        texts[list(raised)] = [item.name.encode() for item in raised.values()]
+        return texts
     return fill_raised(others, {at: item.place for at, item in raised.items()})
 
 
@@ -251,12 +251,12 @@ def schema_of(outputs: Outputs) -> Schema:
 
 def conform(outputs: Outputs, schema: Schema) -> Outputs:
     """Canonical outputs in the study's schema; integers may stand for reals, nothing else changes kind."""
-    found = schema_of(outputs)
-    if found == schema:
+    actual = schema_of(outputs)
+    if actual == schema:
         return outputs
-    if found.columns is None and schema.columns is not None and is_raised(outputs):
+    if actual.columns is None and schema.columns is not None and is_raised(outputs):
         return conform(np.repeat(outputs[:, None], schema.columns, axis=1), schema)
-    kinds = (found.kind, schema.kind) if found.columns == schema.columns else None
+    kinds = (actual.kind, schema.kind) if actual.columns == schema.columns else None
     if kinds == ("int", "float"):
         return as_reals(outputs)
     if kinds == ("bool", "int"):
@@ -264,7 +264,7 @@ def conform(outputs: Outputs, schema: Schema) -> Outputs:
     if kinds == ("float", "int") and (whole := as_integers(outputs)) is not None:
         return whole
     raise MechanismError(
-        f"the mechanism returned {describe(found)}; its first outputs were {describe(schema)}, and all must be alike"
+        f"the mechanism returned {describe(actual)}; its first outputs were {describe(schema)}, and all must be alike"
     )
 
 

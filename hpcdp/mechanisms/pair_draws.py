@@ -66,12 +66,12 @@ class PairDraws:
 
     def draw(self, database: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """(size, 3) float64: S = ‖f(x) − f(y)‖₁, the loss of f(x) + noise, and k, of each pair; it raises MechanismError."""
-        found, kept = np.empty((size, 3)), _Kept()
+        draws, kept = np.empty((size, 3)), _Kept()
         with Blamed("the query", MechanismError) as guard:
             for place in range(size):
-                found[place] = self._pair(database, rng, kept)
+                draws[place] = self._pair(database, rng, kept)
                 guard.end_copy()
-        return found
+        return draws
 
     def draw_each(self, databases: NDArray[Any], rng: np.random.Generator) -> None:
         """Nothing: rows are drawn here."""
@@ -124,7 +124,7 @@ def _difference(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64
     """Each first − second, rounded once: integers that are no floats, and longer floats, are subtracted as they are."""
     kind = np.result_type(first, second, np.float64)
     are_whole = first.dtype.kind in "biu" and second.dtype.kind in "biu"
-    if are_whole and max(abs(int(most)) for one in (first, second) for most in (one.max(), one.min())) > _EXACT:
+    if are_whole and max(abs(int(most)) for array in (first, second) for most in (array.max(), array.min())) > _EXACT:
         return (first.astype(object) - second.astype(object)).astype(np.float64)
     return np.asarray(first.astype(kind) - second.astype(kind), np.float64)
 

@@ -73,12 +73,12 @@ class ScoredModels(StoredSamples):
 
     def _pick(self, database: NDArray[Any], numbers: NDArray[np.int64]) -> NDArray[Any]:
         paths = [self.models[self.index(database)][number] for number in numbers]
-        found = [self._score(path) for path in paths]
-        for path, outputs in zip(paths, found, strict=True):
-            if outputs.shape != found[0].shape:
-                lengths = [one.shape[1] if one.ndim == 2 else 1 for one in (outputs, found[0])]
+        scores = [self._score(path) for path in paths]
+        for path, outputs in zip(paths, scores, strict=True):
+            if outputs.shape != scores[0].shape:
+                lengths = [array.shape[1] if array.ndim == 2 else 1 for array in (outputs, scores[0])]
                 raise MechanismError(f"the score of {path} has length {lengths[0]}, that of {paths[0]} {lengths[1]}")
-        return np.concatenate(found)
+        return np.concatenate(scores)
 
     def _score(self, path: Path) -> Outputs:
         if path not in self._scores:
@@ -88,17 +88,17 @@ class ScoredModels(StoredSamples):
     def _score_anew(self, path: Path) -> Outputs:
         begin = time.perf_counter()
         with Blamed(f"the score of {path}"):
-            found = self.score(path, **self.parameters)
+            score = self.score(path, **self.parameters)
         self._seconds.append(time.perf_counter() - begin)
         try:
-            array = np.asarray(found)
+            array = np.asarray(score)
         except interruptions():
             raise
         except BaseException:  # whatever a class of someone else raises
             array = np.empty(0)
         if array.dtype.kind not in "biuf" or array.ndim > 1 or not array.size or not np.isfinite(array).all():
             raise MechanismError(
-                f"the score of {path} is {repr(found)[:_SHOWN]}; accepted: a finite number, or a vector of finite numbers"
+                f"the score of {path} is {repr(score)[:_SHOWN]}; accepted: a finite number, or a vector of finite numbers"
             )
         return canonicalise(array[None], 1)
 
@@ -121,7 +121,7 @@ def load_scores(parameters: Mapping[str, Any], folder: Path) -> ScoredModels:
     if not isinstance(own, dict):
         raise StudyError(f"{where}.parameters: a table, the keyword arguments of score; given: {own!r}")
     names = [_names(entry, number, folder) for number, entry in enumerate(files)]
-    every = [name for some in names for name in some]
+    every = [name for group in names for name in group]
     refuse_missing_or_shared(
         every, [folder / name for name in every], "a file of its own for each model, for the scores of two models"
     )
@@ -129,7 +129,7 @@ def load_scores(parameters: Mapping[str, Any], folder: Path) -> ScoredModels:
     refuse_call(score, f"{where}.score", call, "score(path, **parameters)", Path(), **own)
     places = tuple(Path(entry if isinstance(entry, str) else f"files[{i}]") for i, entry in enumerate(files))
     return ScoredModels(
-        places, models=tuple(tuple(folder / n for n in some) for some in names), score=score, parameters=own
+        places, models=tuple(tuple(folder / n for n in group) for group in names), score=score, parameters=own
     )
 
 
@@ -137,10 +137,10 @@ def _names(entry: Any, number: int, folder: Path) -> list[str]:
     """The files of one database as the study spells them, sorted: what stands in a folder has no order of its own."""
     where = f"mechanism.parameters.files[{number}]"
     if isinstance(entry, str):
-        found = sorted(glob.glob(entry, root_dir=folder, recursive=True))
-        if not found:
+        matches = sorted(glob.glob(entry, root_dir=folder, recursive=True))
+        if not matches:
             raise StudyError(f"{where}: no file in {folder} matches {entry!r}")
-        return found
+        return matches
     if not isinstance(entry, list) or not entry or not all(isinstance(name, str) for name in entry):
         raise StudyError(f"{where}: a glob, or a list of files; given: {entry!r}")
     return sorted(entry)

@@ -76,14 +76,14 @@ def sparse_vector(
     Raises:
         ValueError: a parameter or the database is refused.
     """
-    found = sparse_vector_variant(variant, epsilon, cutoff, sensitivity)
+    rules = sparse_vector_variant(variant, epsilon, cutoff, sensitivity)
     gaps = real("threshold", threshold) - vector(database)
-    if found.cutoff is None:
-        return _bits(gaps, found, size, rng)
-    index, value = _above(gaps, float(threshold), found, found.cutoff, size, rng)
-    if found.release:
-        return np.stack([index, value], axis=2).reshape(size, 2 * found.cutoff)
-    return index[:, 0] if found.cutoff == 1 else index
+    if rules.cutoff is None:
+        return _bits(gaps, rules, size, rng)
+    index, value = _above(gaps, float(threshold), rules, rules.cutoff, size, rng)
+    if rules.release:
+        return np.stack([index, value], axis=2).reshape(size, 2 * rules.cutoff)
+    return index[:, 0] if rules.cutoff == 1 else index
 
 
 def sparse_vector_variant(variant: int, epsilon: float, cutoff: int = 1, sensitivity: float = 1.0) -> SparseVector:
@@ -110,31 +110,31 @@ def sparse_vector_variant(variant: int, epsilon: float, cutoff: int = 1, sensiti
 
 
 def _above(
-    gaps: NDArray[np.float64], threshold: float, found: SparseVector, cutoff: int, size: int, rng: np.random.Generator
+    gaps: NDArray[np.float64], threshold: float, rules: SparseVector, cutoff: int, size: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Indices (size, cutoff) of the queries above, and their noisy answers, or an array of no rows."""
     from hpcdp.mechanisms._kernels import draw_above
 
     index = np.empty((size, cutoff), np.int64)
-    value = np.empty((size if found.release else 0, cutoff))
+    value = np.empty((size if rules.release else 0, cutoff))
     worst, done = gaps.size + cutoff, 0  # uniforms that one draw may need
     while done < size:
         # What is left of a block is thrown away unseen, so a block holds many draws.
         uniforms = rng.random(min(max(NUMBERS, 16 * worst), worst * (size - done)))
         done += draw_above(
-            gaps, threshold, found.rho, found.nu, found.redraw, found.release, uniforms, index[done:], value[done:]
+            gaps, threshold, rules.rho, rules.nu, rules.redraw, rules.release, uniforms, index[done:], value[done:]
         )
     return index, value
 
 
-def _bits(gaps: NDArray[np.float64], found: SparseVector, size: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _bits(gaps: NDArray[np.float64], rules: SparseVector, size: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Which queries are above, (size, K), or (size,) for one query."""
     from hpcdp.mechanisms._kernels import draw_bits
 
     distinct, place = np.unique(gaps, return_inverse=True)
     out = np.empty((size, gaps.size), np.bool_)
-    width = 1 + (gaps.size if found.nu > 0.0 else 0)
+    width = 1 + (gaps.size if rules.nu > 0.0 else 0)
     for block in blocks(size, width):
         part = out[block]
-        draw_bits(distinct, place, found.rho, found.nu, rng.random((part.shape[0], width)), part)
+        draw_bits(distinct, place, rules.rho, rules.nu, rng.random((part.shape[0], width)), part)
     return out[:, 0] if gaps.size == 1 else out

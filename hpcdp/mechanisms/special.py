@@ -57,9 +57,9 @@ def encode_none(items: NDArray[Any]) -> NDArray[Any] | None:
     if rest.dtype.kind not in "biuf":  # integers beyond 64 bits
         return None
     whole = rest.size > 0 and rest.dtype.kind != "f"
-    found = np.full(items.shape, _INTEGERS["None"] if whole else _FLOATS["None"], np.int64 if whole else np.float64)
-    found[~missing] = rest
-    return found
+    numbers = np.full(items.shape, _INTEGERS["None"] if whole else _FLOATS["None"], np.int64 if whole else np.float64)
+    numbers[~missing] = rest
+    return numbers
 
 
 def fill_raised(numbers: NDArray[Any], places: dict[int, int]) -> NDArray[Any]:
@@ -70,11 +70,11 @@ def fill_raised(numbers: NDArray[Any], places: dict[int, int]) -> NDArray[Any]:
     is_float = numbers.dtype.kind == "f" or not len(numbers)
     codes = _FLOATS if is_float else _INTEGERS
     size = len(numbers) + len(places)
-    found = np.empty((size, *numbers.shape[1:]), np.float64 if is_float else np.int64)
-    found[~np.isin(np.arange(size), list(places))] = numbers
+    outputs = np.empty((size, *numbers.shape[1:]), np.float64 if is_float else np.int64)
+    outputs[~np.isin(np.arange(size), list(places))] = numbers
     for at, place in places.items():
-        found[at] = codes[f"exception {place + 1}"]
-    return found
+        outputs[at] = codes[f"exception {place + 1}"]
+    return outputs
 
 
 def is_raised(outputs: NDArray[Any]) -> bool:
@@ -122,11 +122,11 @@ def name_special(outputs: NDArray[Any]) -> str:
 
 def as_reals(integers: NDArray[np.int64]) -> NDArray[np.float64]:
     """The same outputs as reals."""
-    found = integers.astype(np.float64)
+    reals = integers.astype(np.float64)
     if has_special(integers):
         for name, number in _INTEGERS.items():
-            found[integers == number] = _FLOATS[name]
-    return found
+            reals[integers == number] = _FLOATS[name]
+    return reals
 
 
 def as_integers(reals: NDArray[np.float64]) -> NDArray[np.int64] | None:
@@ -135,7 +135,7 @@ def as_integers(reals: NDArray[np.float64]) -> NDArray[np.int64] | None:
     rest = np.where(special, 0.0, reals)
     if not special.any() or not (np.abs(rest) < 2.0**53).all() or (rest != np.floor(rest)).any():
         return None
-    found = rest.astype(np.int64)
+    integers = rest.astype(np.int64)
     for name, number in _FLOATS.items():
-        found[reals == number] = _INTEGERS[name]
-    return found
+        integers[reals == number] = _INTEGERS[name]
+    return integers

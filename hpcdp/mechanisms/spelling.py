@@ -48,14 +48,14 @@ def spell_outputs(outputs: Iterable[Any], size: int) -> NDArray[Any]:
         MechanismError: there are not `size` outputs, they are not all strings or all sequences, or one holds what has
             no spelling.
     """
-    found = list(outputs)
-    if len(found) != size:
-        raise MechanismError(f"the mechanism returned {len(found)} outputs; accepted: {size} when asked for {size}")
-    nothing = [output is None or (isinstance(output, float) and math.isnan(output)) for output in found]
-    text = [isinstance(output, str | bytes) for output in found]
+    items = list(outputs)
+    if len(items) != size:
+        raise MechanismError(f"the mechanism returned {len(items)} outputs; accepted: {size} when asked for {size}")
+    nothing = [output is None or (isinstance(output, float) and math.isnan(output)) for output in items]
+    text = [isinstance(output, str | bytes) for output in items]
     if any(text) and not all(map(operator.or_, text, nothing)):
         other = _name(
-            next(output for output, is_text, none in zip(found, text, nothing, strict=True) if not is_text | none)
+            next(output for output, is_text, none in zip(items, text, nothing, strict=True) if not is_text | none)
         )
         raise MechanismError(
             f"the mechanism returned strings for some outputs and {other} for others; all must be alike "
@@ -64,7 +64,7 @@ def spell_outputs(outputs: Iterable[Any], size: int) -> NDArray[Any]:
     spell = _spell_text if any(text) else _spell_sequence
     out = np.empty(size, object)
     out[:] = [
-        to_json([_plain(output, 0)]) if none else spell(output) for output, none in zip(found, nothing, strict=True)
+        to_json([_plain(output, 0)]) if none else spell(output) for output, none in zip(items, nothing, strict=True)
     ]
     return out
 

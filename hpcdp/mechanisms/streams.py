@@ -103,14 +103,14 @@ class Bits(PCG64):
         with self.lock:
             place = self.following[kind]
             self.following[kind] = (place + 1) & _ALL
-            found = self.made.get(kind)
-            if found is None or found[0] != place // GROUP:
+            cached = self.made.get(kind)
+            if cached is None or cached[0] != place // GROUP:
                 return self._group(kind, place // GROUP).item(place % GROUP)
-            return found[1].item(place % GROUP)
+            return cached[1].item(place % GROUP)
 
     def _group(self, kind: int, group: int) -> NDArray[Any]:
-        found = self.made.get(kind)
-        if found is None or found[0] != group:
+        cached = self.made.get(kind)
+        if cached is None or cached[0] != group:
             first = np.uint64(group * GROUP)
             if kind == _INTEGERS:
                 values: NDArray[Any] = np.empty(GROUP, np.uint64)
@@ -118,14 +118,14 @@ class Bits(PCG64):
             else:
                 values = np.empty(GROUP)
                 fill(values, first, kind, *self.name(kind), 1.0, 0.0)
-            found = self.made[kind] = group, values
-        return found[1]
+            cached = self.made[kind] = group, values
+        return cached[1]
 
 
 def _bits(seed_seq: Any, state: Any) -> Bits:
-    found = Bits(seed_seq)
-    found.state = state
-    return found
+    bits = Bits(seed_seq)
+    bits.state = state
+    return bits
 
 
 class Stream(np.random.Generator):
@@ -287,7 +287,7 @@ def _is_other(dtype: Any, out: Any) -> bool:
 
 def broadcast_shape(size: Any, *given: Any) -> tuple[int, ...]:
     """The shape that is asked for with these parameters; ValueError, as NumPy's, where they do not fit it."""
-    own = np.broadcast_shapes(*(np.shape(one) for one in given))
+    own = np.broadcast_shapes(*(np.shape(parameter) for parameter in given))
     if size is None:
         return own
     wanted = _shape(size)

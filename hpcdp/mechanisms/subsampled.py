@@ -58,14 +58,14 @@ def join_outputs(parts: Sequence[tuple[Any, int]], order: NDArray[np.int64]) -> 
     Raises:
         MechanismError: a call returned another number of outputs than it was asked for.
     """
-    found = [_outputs(raw, count) for raw, count in parts]
-    if len(found) == 1 and isinstance(found[0], np.ndarray):
-        joined = found[0]
-    elif found and all(isinstance(part, np.ndarray) for part in found) and _are_alike(found):
-        joined = np.concatenate(found)
+    batches = [_outputs(raw, count) for raw, count in parts]
+    if len(batches) == 1 and isinstance(batches[0], np.ndarray):
+        joined = batches[0]
+    elif batches and all(isinstance(part, np.ndarray) for part in batches) and _are_alike(batches):
+        joined = np.concatenate(batches)
     else:
         out: list[Any] = [None] * order.size
-        outputs = (output for part in found for output in part)
+        outputs = (output for part in batches for output in part)
         for place, output in zip(order.tolist(), outputs, strict=True):
             out[place] = output
         return out
@@ -77,14 +77,14 @@ def join_outputs(parts: Sequence[tuple[Any, int]], order: NDArray[np.int64]) -> 
 def _outputs(raw: Any, count: int) -> Any:
     """An array or a list of the outputs of one call."""
     items = items_of(raw)
-    found = items if items is not None else raw if isinstance(raw, np.ma.MaskedArray) else np.asarray(raw)
-    if isinstance(found, np.ndarray) and not found.ndim:
+    outputs = items if items is not None else raw if isinstance(raw, np.ma.MaskedArray) else np.asarray(raw)
+    if isinstance(outputs, np.ndarray) and not outputs.ndim:
         raise MechanismError(
             f"the mechanism returned one {type(raw).__name__} when asked for {count} outputs of a batch"
         )
-    if len(found) != count:
-        raise MechanismError(f"the mechanism returned {len(found)} outputs when asked for {count} of a batch")
-    return found
+    if len(outputs) != count:
+        raise MechanismError(f"the mechanism returned {len(outputs)} outputs when asked for {count} of a batch")
+    return outputs
 
 
 def _are_alike(arrays: Sequence[NDArray[Any]]) -> bool:

@@ -146,8 +146,8 @@ def _levels(index: Any) -> list[Any]:
 
 
 def _dtypes(frame: Any) -> list[Any]:
-    found = [*frame.dtypes.tolist(), *(level.dtype for level in _levels(frame.index))]
-    return [(dtype, [*getattr(dtype, "categories", ())]) for dtype in found]  # unordered ones are equal in any order
+    dtypes = [*frame.dtypes.tolist(), *(level.dtype for level in _levels(frame.index))]
+    return [(dtype, [*getattr(dtype, "categories", ())]) for dtype in dtypes]  # unordered ones are equal in any order
 
 
 def _columns_of(frame: Any) -> str:
@@ -201,7 +201,7 @@ def _column_codes(column: Any, values: dict[int, Any], where: str) -> NDArray[np
             return array.astype(np.float64).view(np.int64)
         return array.view(np.int64) if dtype.itemsize == 8 else array.astype(np.int64)
     known: dict[tuple[type, Any], int] = {}
-    found = []
+    codes = []
     for value, is_missing in zip(column.tolist(), column.isna().tolist(), strict=True):
         key = (type(value), None if is_missing else value)  # what is missing is equal to nothing
         try:
@@ -210,8 +210,8 @@ def _column_codes(column: Any, values: dict[int, Any], where: str) -> NDArray[np
             raise _uncoded(value, where) from None
         if code is None:
             code = known[key] = _value_code(value, values, where)
-        found.append(code)
-    return np.array(found, np.int64)
+        codes.append(code)
+    return np.array(codes, np.int64)
 
 
 def _value_code(value: Any, values: dict[int, Any], where: str) -> int:

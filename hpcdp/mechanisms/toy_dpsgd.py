@@ -69,8 +69,8 @@ def toy_dpsgd(
             out[block] += rows[places].sum(axis=1).reshape(-1, updates) @ (shares / batch)
         return out
     sums, probabilities = law
-    for some in _divide(shares / batch, sums.size):
-        where, weights = joint_locations(some, sums, probabilities)
+    for group in _divide(shares / batch, sums.size):
+        where, weights = joint_locations(group, sums, probabilities)
         # Independent draws are their numbers per location, which are multinomial, in random order.
         out += rng.permutation(np.repeat(where, rng.multinomial(size, weights)))
     return out

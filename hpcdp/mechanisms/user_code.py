@@ -28,10 +28,10 @@ def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
 
     where: the key that names it.
     """
-    found: Callable[..., Any] = import_object(path, folder, where)
-    if not callable(found):
-        raise StudyError(f"{where}: a callable; given: {path!r}, a {type(found).__name__}")
-    return found
+    target: Callable[..., Any] = import_object(path, folder, where)
+    if not callable(target):
+        raise StudyError(f"{where}: a callable; given: {path!r}, a {type(target).__name__}")
+    return target
 
 
 def import_object(path: str, folder: Path, where: str) -> Any:
@@ -58,16 +58,16 @@ def import_object(path: str, folder: Path, where: str) -> Any:
             f"{where}: cannot import module {module_name!r} of {path!r}: {describe_raised(error)}"
             f"{_module_meant(error, module_name, folder)}"
         ) from error
-    found: Any = module
+    target: Any = module
     for part in name.split("."):
-        if not hasattr(found, part):
-            meant = did_you_mean(part, [own for own in dir(found) if not own.startswith("_")])
+        if not hasattr(target, part):
+            meant = did_you_mean(part, [own for own in dir(target) if not own.startswith("_")])
             raise StudyError(f"{where}: module {module_name!r} has no {name!r}{meant}")
-        found = getattr(found, part)
+        target = getattr(target, part)
     if path.endswith("()"):
         with Blamed(f"{where}: {path}", failure=StudyError), at_risk(f"{where} {path}"):
-            found = found()
-    return found
+            target = target()
+    return target
 
 
 def refuse_call(function: Callable[..., Any], key: str, path: str, accepted: str, *given: Any, **named: Any) -> None:
@@ -151,10 +151,10 @@ def source_digest(path: str, folder: Path) -> str:
     module_name, _, name = path.removesuffix("()").partition(":")
     module = _import(module_name, folder)
     own = _file_digest(module) or digest_bytes(b"name", path.encode())
-    found: Any = module
+    target: Any = module
     for part in name.split("."):
-        found = getattr(found, part, None)
-    holder = getattr(found, "__module__", None)
+        target = getattr(target, part, None)
+    holder = getattr(target, "__module__", None)
     if not isinstance(holder, str) or sys.modules.get(holder) is module or not is_own(holder):
         return own
     if not _lies_in(sys.modules.get(holder), folder):

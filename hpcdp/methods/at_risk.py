@@ -103,7 +103,7 @@ def describe_risk(section: AtRisk, arrays: Arrays) -> list[dict[str, Any]]:
     ordered, n = np.sort(sensitivity), int(sensitivity.size)
     largest, k = float(ordered[-1]) / section.scale, int(arrays["risk_numbers"][1].max())
     is_modelled = largest > 0.0 and math.isfinite(largest) and k <= MOST_K
-    found = []
+    entries = []
     for cover in section.cover:
         rank = order_statistic(n, cover, section.confidence)
         distance = float(ordered[rank - 1])
@@ -118,7 +118,7 @@ def describe_risk(section: AtRisk, arrays: Arrays) -> list[dict[str, Any]]:
             "published": both_as_published(epsilon, largest, cover, n, k=k) if is_modelled else None,
             "epsilon0": largest,
         }
-        found.append(
+        entries.append(
             {
                 "cover": cover,
                 "rank": rank,
@@ -128,4 +128,4 @@ def describe_risk(section: AtRisk, arrays: Arrays) -> list[dict[str, Any]]:
                 "within": within,
             }
         )
-    return found
+    return entries

@@ -267,7 +267,7 @@ def count_part(
     Each step learns on its places of both pools and counts its own; the histograms of the steps add up. foreign: see
     `foreign_code`; MechanismError where it does not judge the first outputs of the part one by one.
     """
-    found = np.zeros((2, 2 * thresholds.size + 1), np.int64)
+    histograms = np.zeros((2, 2 * thresholds.size + 1), np.int64)
     for step in part.steps:
         p, q = (_side(np.concatenate([pool[r.start : r.stop] for r in step.learned])) for pool in pools)
         counter = loss.fit(p, q).counter(thresholds)
@@ -276,8 +276,8 @@ def count_part(
                 first = pool[step.counted.start : min(step.counted.start + chunk, step.counted.stop)]
                 refuse_batch_dependent(counter, first, foreign)
             for start in range(step.counted.start, step.counted.stop, chunk):
-                found[side] += counter.count(pool[start : min(start + chunk, step.counted.stop)])
-    return found
+                histograms[side] += counter.count(pool[start : min(start + chunk, step.counted.stop)])
+    return histograms
 
 
 def _side(outputs: Outputs) -> Side:

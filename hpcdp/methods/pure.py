@@ -382,7 +382,7 @@ def _published(problem: Problem, index: Index, number: int, choice: Choice) -> d
     totals = [
         [sum(int(span["sums"][place][side]) for span in spans) for side in (0, 1)] for place in range(1 + len(pure.at))
     ]
-    found = [
+    losses = [
         LossAt.of(total, (e.test, e.test), peak.bandwidths, 0.0 if place else floor, UNIT)
         for place, total in enumerate(totals)
     ]
@@ -390,14 +390,14 @@ def _published(problem: Problem, index: Index, number: int, choice: Choice) -> d
     named = [list(point) if isinstance(point, tuple) else point for point in pure.at]
     intervals = [
         (at, *((loss.loss, *loss.interval(level)) if loss.is_told else (None, None, None)))
-        for at, loss in zip(named, found[1:], strict=True)
+        for at, loss in zip(named, losses[1:], strict=True)
     ]
     return {
         "estimate": abs(peak.loss),
         "at": peak.at,
-        "lower": found[0].lower(-1.0 if peak.loss < 0.0 else 1.0, level),
-        "literal": found[0].literal(level),
+        "lower": losses[0].lower(-1.0 if peak.loss < 0.0 else 1.0, level),
+        "literal": losses[0].literal(level),
         "bandwidth": None if not bandwidth else bandwidth[0] if len(bandwidth) == 1 else bandwidth,
         "floor": floor,
-        "intervals": [dict(zip(("at", "loss", "lower", "upper"), found, strict=True)) for found in intervals],
+        "intervals": [dict(zip(("at", "loss", "lower", "upper"), interval, strict=True)) for interval in intervals],
     }

@@ -103,7 +103,7 @@ def _choose(
     for k in range(cells):
         _compare(shares, inflation, train, k, value[:, k])
         best[k] = value[:, k].max()
-    row, cover, found = np.empty(cells), np.empty(cells), np.empty((cells, cells))
+    row, cover, promise = np.empty(cells), np.empty(cells), np.empty((cells, cells))
     chosen, level, need = np.empty(cells, np.int64), np.empty(cells), np.empty(cells)
     hopeful = np.empty(cells, np.bool_)  # promise anything at this level
     top = 0.0
@@ -114,9 +114,9 @@ def _choose(
             continue
         hopeful[:] = False
         for j in range(cells):
-            _promise(value, error, slope_error, inflation, best, j, total / number, found[j])
+            _promise(value, error, slope_error, inflation, best, j, total / number, promise[j])
             for k in range(cells):
-                hopeful[j] = hopeful[j] or found[j, k] > 0.0
+                hopeful[j] = hopeful[j] or promise[j, k] > 0.0
         if number == 1 and not hopeful.any():
             return  # nor does any set promise anything at a smaller level
         cover[:] = 0.0
@@ -130,13 +130,13 @@ def _choose(
                     continue
                 more = 0.0 if hopeful[j] else so_far
                 for k in range(cells if hopeful[j] else 0):
-                    more += weight[k] * max(cover[k], found[j, k]) ** 2
+                    more += weight[k] * max(cover[k], promise[j, k]) ** 2
                 if more > gain:
                     pick, gain = j, more
             taken[pick] = True
             chosen[at] = pick
             for k in range(cells):
-                cover[k] = max(cover[k], found[pick, k])
+                cover[k] = max(cover[k], promise[pick, k])
         level[:number] = total / number
         for _ in range(_ROUNDS):
             cover[:] = 0.0
@@ -175,8 +175,8 @@ def place_levels(level: Floats, shares: Floats, tests: Floats, inflation: Floats
     out = level.copy()
     step = max(1, -(-cells // _MOST))
     place = np.arange(step // 2, cells, step)
-    some, tested, weight = np.empty((place.size, 2)), np.empty((place.size, 2)), np.empty(place.size)
-    found, grid = np.empty(place.size), np.empty(place.size)
+    share, tested, weight = np.empty((place.size, 2)), np.empty((place.size, 2)), np.empty(place.size)
+    placed, grid = np.empty(place.size), np.empty(place.size)
     for g in range(groups):
         total, known = 0.0, True
         for k in range(cells):
@@ -188,13 +188,13 @@ def place_levels(level: Floats, shares: Floats, tests: Floats, inflation: Floats
             k = place[i]
             grid[i], weight[i] = inflation[k], level[g, k] / total
             for side in range(2):
-                some[i, side], tested[i, side] = shares[g, k, side], tests[g, k, side]
-        _choose(some, tested, grid, weight, total, train[g], found)
+                share[i, side], tested[i, side] = shares[g, k, side], tests[g, k, side]
+        _choose(share, tested, grid, weight, total, train[g], placed)
         summed = 0.0
         for i in range(place.size):
-            summed += found[i]
+            summed += placed[i]
         for k in range(cells):
             out[g, k] = 0.0
         for i in range(place.size):
-            out[g, place[i]] = found[i] * (total / summed)
+            out[g, place[i]] = placed[i] * (total / summed)
     return out

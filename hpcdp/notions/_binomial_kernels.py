@@ -139,17 +139,17 @@ def upper_limit(k: float, n: float, level: float) -> tuple[float, float]:
     odds = math.log(guess) - math.log1p(-guess)
     for _ in range(200):
         p, q = 1.0 / (1.0 + math.exp(-odds)), 1.0 / (1.0 + math.exp(odds))
-        found = lower_tail(k, n, p, q, _FINE_SHARE)
-        if found <= level:
+        tail = lower_tail(k, n, p, q, _FINE_SHARE)
+        if tail <= level:
             high = odds
-            if found >= level * (1.0 - 4e-7):
+            if tail >= level * (1.0 - 4e-7):
                 break
         else:
             low = odds
         step = math.nan
-        if 1e-300 < found < 1.0:
-            root = math.sqrt(-2.0 * math.log(found))
-            step = (aim - root) * root * found / ((n - k) * p * math.exp(log_pmf(k, n, p, q)))
+        if 1e-300 < tail < 1.0:
+            root = math.sqrt(-2.0 * math.log(tail))
+            step = (aim - root) * root * tail / ((n - k) * p * math.exp(log_pmf(k, n, p, q)))
         odds = odds + step if low < odds + step < high else 0.5 * (low + high)
         if not low < odds < high:
             break

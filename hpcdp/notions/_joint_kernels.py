@@ -54,10 +54,10 @@ def _tilted(n: float, p: float, q: float, s: float) -> tuple[float, float, float
 def log_probability(table: EventTable, swapped: bool, a: float, qa: float, b: float, qb: float, z: float) -> float:
     """log of an upper bound on P(T >= t) under X0 ~ Bin(n0, a), X1 ~ Bin(n1, b); qa = 1 - a, qb = 1 - b."""
     if swapped:
-        found = event_probability(table, qa, a, qb, b, z)
+        probability = event_probability(table, qa, a, qb, b, z)
     else:
-        found = event_probability(table, b, qb, a, qa, z)
-    return math.log(max(found, 1e-300))
+        probability = event_probability(table, b, qb, a, qa, z)
+    return math.log(max(probability, 1e-300))
 
 
 @_jit
@@ -114,20 +114,20 @@ def largest_log_probability(
         box = allowed * math.sqrt(var_a / (c * c) + var_b) / max(1.0, z)
         if box > tangent:  # a box takes one evaluation, the tangents take two
             end = min(b + box, right)
-            found = _box_log_probability(table, swapped, cell, theta, b, end, z)
+            bound = _box_log_probability(table, swapped, cell, theta, b, end, z)
         else:
             end = b + 2.0 * tangent
             end = right if end + 0.5 * tangent >= right else max(end, np.nextafter(b, 2.0))
-            found = _tangent_log_probability(table, swapped, cell, theta, b, end, z)
-        if allowed > loss and found > log_target - (allowed if strict else 0.0):
+            bound = _tangent_log_probability(table, swapped, cell, theta, b, end, z)
+        if allowed > loss and bound > log_target - (allowed if strict else 0.0):
             allowed = max(loss, 0.25 * allowed) if strict else loss
             continue
-        if found > worst:
-            worst, widened = found, allowed > loss
+        if bound > worst:
+            worst, widened = bound, allowed > loss
         if worst > log_target + 0.7:
             return worst, widened
         b = end
-        allowed = min(1.0, max(loss, 0.5 * (log_target - found + allowed)))
+        allowed = min(1.0, max(loss, 0.5 * (log_target - bound + allowed)))
     return worst, widened
 
 
@@ -151,12 +151,12 @@ def _tangent_log_probability(
     b = 0.5 * (start + end)
     half = 0.5 * (end - start) * (1.0 + 1e-9) + 2e-16 * b
     a, qa = _partner(theta, cell.c, b)
-    found = _LOG_ZERO
+    bound = _LOG_ZERO
     for side in (-half, half):
         a_to, qa_to, log_a = _tilted(cell.n0, a, qa, side * cell.c / (a * qa))
         b_to, qb_to, log_b = _tilted(cell.n1, b, 1.0 - b, side / (b * (1.0 - b)))
-        found = max(found, log_probability(table, swapped, a_to, qa_to, b_to, qb_to, z) + log_a + log_b)
-    return found
+        bound = max(bound, log_probability(table, swapped, a_to, qa_to, b_to, qb_to, z) + log_a + log_b)
+    return bound
 
 
 @_jit
@@ -244,9 +244,9 @@ def joint_lower_cell(
     rate = -1.0 / se
     last_theta, last_root = math.nan, math.nan
     for _ in range(12):
-        found = _coarse_log_probability(table, swapped, cell, theta, z_cut)
-        root = math.sqrt(-2.0 * min(found, 0.0))
-        if found > coarse_target:
+        bound = _coarse_log_probability(table, swapped, cell, theta, z_cut)
+        root = math.sqrt(-2.0 * min(bound, 0.0))
+        if bound > coarse_target:
             high = min(high, theta)
         else:
             low = max(low, theta)
@@ -262,18 +262,18 @@ def joint_lower_cell(
     low, high = lo, hi
     aim = math.sqrt(-2.0 * (log_target - 0.3 * loss))
     for step in range(50):
-        found, widened = largest_log_probability(table, swapped, cell, theta, log_target, z_cut, loss, False)
-        if found <= log_target:
+        bound, widened = largest_log_probability(table, swapped, cell, theta, log_target, z_cut, loss, False)
+        if bound <= log_target:
             low = max(low, theta)
-            if widened and found > log_target - 0.75 * loss:  # near the target only because it is loose
-                found, _ = largest_log_probability(table, swapped, cell, theta, log_target, z_cut, loss, True)
-            if found > log_target - 0.75 * loss:
+            if widened and bound > log_target - 0.75 * loss:  # near the target only because it is loose
+                bound, _ = largest_log_probability(table, swapped, cell, theta, log_target, z_cut, loss, True)
+            if bound > log_target - 0.75 * loss:
                 break
         else:
             high = min(high, theta)
         if high - low < 0.25 * loss * (estimate - low) / max(1.0, z * z):
             break
-        root = math.sqrt(-2.0 * min(found, 0.0))
+        root = math.sqrt(-2.0 * min(bound, 0.0))
         theta += (aim - root) / rate
         if not low < theta < high or step > 8:
             theta = 0.5 * (low + high)

@@ -138,5 +138,5 @@ def _levels(delta: Callable[[Floats], Floats]) -> Floats:
         inner = np.linspace(low, high, _PARTS + 1)
         above = delta(inner[1:-1]) > wanted
         first = np.where(above.all(axis=0), _PARTS - 1, np.argmin(above, axis=0))
-        low, high = (np.take_along_axis(inner, (first + one)[None], 0)[0] for one in (0, 1))
+        low, high = (np.take_along_axis(inner, (first + step)[None], 0)[0] for step in (0, 1))
     return np.append(np.linspace(0.0, high[0], _EVEN), high[1:])

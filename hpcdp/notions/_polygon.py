@@ -67,5 +67,5 @@ def _excess(log_eta: Floats, alpha: Floats, beta: Floats) -> Floats:
         # with one factor divided by `steep`, which may be infinite
         height = wide * (chord - flat) * np.where(steep == np.inf, 1.0, (steep - chord) / (steep - flat))
         width = height / chord
-    some = (wide > 0.0) & (high > 0.0)
-    return np.where(some, np.maximum(height, width), 0.0)
+    positive = (wide > 0.0) & (high > 0.0)
+    return np.where(positive, np.maximum(height, width), 0.0)

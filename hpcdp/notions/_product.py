@@ -36,8 +36,8 @@ class Outcomes:
     def of(cls, alpha: Floats, beta: Floats) -> Outcomes:
         """From the corners of a convex polygon, alpha ascending from (0, 1) to (1, 0)."""
         p, q = np.diff(alpha), beta[:-1] - beta[1:]
-        some = (p > 0.0) | (q > 0.0)
-        return cls(p[some], q[some])
+        kept = (p > 0.0) | (q > 0.0)
+        return cls(p[kept], q[kept])
 
     def corners(self) -> tuple[Floats, Floats]:
         """The corners of the polygon, from (0, 1) to (1, 0)."""
@@ -65,8 +65,8 @@ def multiply(first: Outcomes, second: Outcomes) -> Outcomes:
     p, q = np.outer(first.p, second.p).ravel(), np.outer(first.q, second.q).ravel()
     with np.errstate(invalid="ignore"):
         loss = np.add.outer(first.loss, second.loss).ravel()
-    some = (p > 0.0) | (q > 0.0)  # infinite losses of both signs, or an underflow
-    p, q, loss = p[some], q[some], loss[some]
+    kept = (p > 0.0) | (q > 0.0)  # infinite losses of both signs, or an underflow
+    p, q, loss = p[kept], q[kept], loss[kept]
     order = np.argsort(loss, kind="stable")
     p, q, loss = p[order], q[order], loss[order]
     finite = np.isfinite(loss)
@@ -117,8 +117,8 @@ def _on_grid(parts: Sequence[tuple[Outcomes, int]]) -> Outcomes:
     # of the two masses at a loss, the larger is kept and gives the other: so the rounding of the transform stays small
     p = np.where(loss >= 0.0, sums[0], sums[1] * np.exp(np.minimum(loss, 0.0)))
     q = np.where(loss >= 0.0, sums[0] * np.exp(-np.maximum(loss, 0.0)), sums[1])
-    some, alone = (p > 0.0) | (q > 0.0), [max(0.0, 1.0 - float(masses.sum())) for masses in (p, q)]
-    return Outcomes(np.concatenate(([0.0], p[some], alone[:1])), np.concatenate((alone[1:], q[some], [0.0])))
+    kept, alone = (p > 0.0) | (q > 0.0), [max(0.0, 1.0 - float(masses.sum())) for masses in (p, q)]
+    return Outcomes(np.concatenate(([0.0], p[kept], alone[:1])), np.concatenate((alone[1:], q[kept], [0.0])))
 
 
 def _p(pair: Outcomes) -> Floats:
@@ -161,8 +161,8 @@ def _spread(pair: Outcomes, step: float) -> tuple[NDArray[np.int64], Outcomes]:
         _binned(index, mass * a, length) + _binned(index + 1, mass * b, length)
         for mass, a, b in ((pair.p, to_left, share), (pair.q, 1.0 - to_right, to_right))
     )
-    some = (p > 0.0) & (q > 0.0)
-    return first + np.flatnonzero(some), Outcomes(p[some], q[some])
+    kept = (p > 0.0) & (q > 0.0)
+    return first + np.flatnonzero(kept), Outcomes(p[kept], q[kept])
 
 
 def _convolve(parts: Sequence[tuple[NDArray[np.int64], Floats, int]], size: int) -> Floats:

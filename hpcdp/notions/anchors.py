@@ -39,21 +39,21 @@ def anchor_level(
     unseen = (shares == 0.0).all(axis=-1)  # no training output: what so many may have missed
     shares[..., 0] = np.where(unseen, 1.0 / train[..., 0], shares[..., 0])
     groups, cells = level.shape[0] * level.shape[1], level.shape[2]
-    found = place_levels(
+    placed = place_levels(
         np.ascontiguousarray(level).reshape(groups, cells),
         np.ascontiguousarray(shares).reshape(groups, cells, 2),
         np.ascontiguousarray(test, np.float64).reshape(groups, cells, 2),
         np.exp(epsilons),
         np.broadcast_to(train, (*level.shape[:2], 1, 2)).astype(np.float64).reshape(groups, 2),
     )
-    return np.asarray(found).reshape(level.shape)
+    return np.asarray(placed).reshape(level.shape)
 
 
 def warm() -> None:
     """Load the kernel, or compile it."""
-    one = np.ones((1, 2, 1))
+    ones = np.ones((1, 2, 1))
     anchor_level(
-        0.1 * one, 0.1 * np.ones((1, 2, 1, 2)), np.full((1, 2, 1, 2), 9), np.zeros(1), np.full((1, 2, 1, 2), 9)
+        0.1 * ones, 0.1 * np.ones((1, 2, 1, 2)), np.full((1, 2, 1, 2), 9), np.zeros(1), np.full((1, 2, 1, 2), 9)
     )
 
 
@@ -86,10 +86,10 @@ def extended(own: Floats, least: Floats, most: Floats, inflation: Floats) -> Flo
     P(S) − c'·Q(S) is at least l − (c' − c)·b, with the limit on b that makes it least, and δ at c' is at least that. With b
     from 0 to (1 − l)/c it is what `hpcdp.notions.implied` says of every bound. inflation: e^ε of the cells, (epsilons,).
     """
-    found = own.copy()
+    bounds = own.copy()
     for at in np.flatnonzero((own > 0.0).reshape(-1, own.shape[-1]).any(axis=0)):
         far = inflation - inflation[at]
         change = far * np.where(far > 0.0, most[..., at, None], least[..., at, None])
         rounding = np.where(far == 0.0, 0.0, 4e-16 * (1.0 + np.abs(change)))
-        np.maximum(found, own[..., at, None] - change - rounding, out=found)
-    return found
+        np.maximum(bounds, own[..., at, None] - change - rounding, out=bounds)
+    return bounds

@@ -410,5 +410,5 @@ def _share(name: str, value: ArrayLike) -> Floats:
 
 def _like(values: Any) -> Any:
     """A float of what has no dimensions, else the array."""
-    found = np.asarray(values, np.float64)
-    return float(found) if found.ndim == 0 else found
+    array = np.asarray(values, np.float64)
+    return float(array) if array.ndim == 0 else array

@@ -202,13 +202,13 @@ def practise(learn: Learner, p: Outputs, q: Outputs, rules: Rules) -> tuple[Floa
         raise refusal("outputs of D and of D'", (size, q.shape[0]), f"two equal numbers >= {rules.folds}")
     parts = min(rules.folds, ceil(rules.folds * rules.practice / size))
     place = np.arange(size) % rules.folds
-    found: tuple[list[Floats], list[Floats]] = ([], [])
+    score_lists: tuple[list[Floats], list[Floats]] = ([], [])
     for part in range(parts):
         held = place == part
         score = learn(p[~held], q[~held])
-        for scores, side in zip(found, (p, q), strict=True):
+        for scores, side in zip(score_lists, (p, q), strict=True):
             scores.append(score(side[held]))
-    return np.concatenate(found[0]), np.concatenate(found[1])
+    return np.concatenate(score_lists[0]), np.concatenate(score_lists[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,7 +360,7 @@ def play(
                 check(score, side[start:stop], bet.edges)
         gains = [settle(bet, *scores) for bet in bets]
         logs = [before + gain for before, gain in zip(logs, gains, strict=True)]
-    return tuple(wealth.moved(found.tolist(), seen + new) for wealth, found in zip(wealths, logs, strict=True))
+    return tuple(wealth.moved(new_logs.tolist(), seen + new) for wealth, new_logs in zip(wealths, logs, strict=True))
 
 
 def average(total: Wealth, parts: Sequence[Wealth]) -> Wealth:
@@ -400,12 +400,12 @@ def largest_refuted(levels: Sequence[float], wealths: Sequence[Wealth], gamma: f
     Returns:
         the last level up to which all claims are refuted; −inf when the first is not.
     """
-    found = -inf
+    largest = -inf
     for level, wealth in zip(levels, wealths, strict=True):
         if not is_refuted(wealth, gamma):
             break
-        found = level
-    return found
+        largest = level
+    return largest
 
 
 def _log_mean(logs: Floats) -> float:

@@ -112,9 +112,9 @@ def upper_ends(high: Floats, low: Floats, bins: Bins) -> tuple[Floats, Ints]:
         return _largest(np.log(most) - np.log(np.maximum(least, 0.0)), _ROUNDING)
 
 
-def _largest(found: Floats, rounding: float) -> tuple[Floats, Ints]:
-    at = found.argmax(axis=-1)
-    value = np.take_along_axis(found, at[..., None], axis=-1)[..., 0]
+def _largest(values: Floats, rounding: float) -> tuple[Floats, Ints]:
+    at = values.argmax(axis=-1)
+    value = np.take_along_axis(values, at[..., None], axis=-1)[..., 0]
     return value + rounding * (1.0 + np.where(np.isfinite(value), np.abs(value), 0.0)), at
 
 
@@ -160,8 +160,8 @@ def largest_ratio(first: Ints, second: Ints) -> tuple[float, int] | None:
     """The largest ln(N_j/M_j) and its bin, Algorithm 1 of Gorla et al. (2023); None, a failure, where a bin is empty."""
     if not (first.min() > 0 and second.min() > 0):
         return None
-    found = np.log(first / second)
-    return float(found.max()), int(found.argmax())
+    ratios = np.log(first / second)
+    return float(ratios.max()), int(ratios.argmax())
 
 
 def renyi_ratio(first: Ints, second: Ints, order: float) -> float | None:
@@ -188,10 +188,10 @@ def predicted(training: Ints, outputs: int, failure: float, bins: Bins) -> tuple
 def _nearly_limits(share: Floats, outputs: int, failure: float, laws: int) -> tuple[Floats, Floats]:
     """About `limits` of counts at these shares, by Wilson and Hilferty's (1931) limits of Poisson means, which is fast."""
     z = -float(ndtri(failure / (2.0 * laws * share.size)))
-    some = np.maximum(share * outputs, 1e-9)
+    expected = np.maximum(share * outputs, 1e-9)
     spread = np.sqrt(1.0 - share) * z / 3.0
-    low = np.maximum(1.0 - 1.0 / (9.0 * some) - spread / np.sqrt(some), 0.0) ** 3 * some
-    high = (1.0 - 1.0 / (9.0 * (some + 1.0)) + spread / np.sqrt(some + 1.0)) ** 3 * (some + 1.0)
+    low = np.maximum(1.0 - 1.0 / (9.0 * expected) - spread / np.sqrt(expected), 0.0) ** 3 * expected
+    high = (1.0 - 1.0 / (9.0 * (expected + 1.0)) + spread / np.sqrt(expected + 1.0)) ** 3 * (expected + 1.0)
     return low / outputs, np.minimum(high / outputs, 1.0)
 
 
@@ -244,9 +244,9 @@ def least_outputs(
             return predicted(training, outputs, failure, Bins.of(interval, training.shape[1], lipschitz, change))[0]
         return choose_bins(training, outputs, failure, interval, lipschitz, change)[1]
 
-    found = promised(most)
-    if found > width:
-        return most, found
+    promise = promised(most)
+    if promise > width:
+        return most, promise
     low, high = 1.0, float(most)
     while high > low * _STEP:
         middle = math.sqrt(low * high)

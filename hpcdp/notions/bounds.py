@@ -151,8 +151,8 @@ def joint_lower(
     gamma = BERGER_BOOS_SHARE * levels
     target = levels - gamma
 
-    def bounds(*some: Floats) -> Floats:
-        return np.asarray(_joint_kernels.joint_lower_cells(*some, _LOSS, floor))
+    def bounds(*flat: Floats) -> Floats:
+        return np.asarray(_joint_kernels.joint_lower_cells(*flat, _LOSS, floor))
 
     lower[~plain] = _threaded(bounds, *cells, 0.5 * gamma, target, -ndtri(target))
     return lower.reshape(shape)

@@ -65,8 +65,8 @@ def promises(claimed: TradeOffFunction, errors: Floats, size: Ints, level: float
     over = error_limits(np.rint(errors * size).astype(np.int64), size, np.full(errors.shape[:-1], level), limits)
     gap = margins(claimed, errors)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = gap / (gap - margins(claimed, over))
-    return np.where(np.isnan(found), 0.0, found)
+        share = gap / (gap - margins(claimed, over))
+    return np.where(np.isnan(share), 0.0, share)
 
 
 def epsilon_lower(alpha_upper: ArrayLike, beta_upper: ArrayLike, delta: ArrayLike) -> Floats:
@@ -85,8 +85,8 @@ def epsilon_lower(alpha_upper: ArrayLike, beta_upper: ArrayLike, delta: ArrayLik
     """
     a, b, d = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (alpha_upper, beta_upper, delta)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = [np.log(np.maximum(1.0 - d - second, 0.0) / first) for first, second in ((a, b), (b, a))]
-    return np.fmax(0.0, np.fmax(*found))  # 0/0 says nothing
+        logs = [np.log(np.maximum(1.0 - d - second, 0.0) / first) for first, second in ((a, b), (b, a))]
+    return np.fmax(0.0, np.fmax(*logs))  # 0/0 says nothing
 
 
 def mu_lower(alpha_upper: ArrayLike, beta_upper: ArrayLike) -> Floats:
@@ -102,5 +102,5 @@ def mu_lower(alpha_upper: ArrayLike, beta_upper: ArrayLike) -> Floats:
     """
     a, b = np.broadcast_arrays(np.asarray(alpha_upper, np.float64), np.asarray(beta_upper, np.float64))
     with np.errstate(invalid="ignore"):
-        found = -ndtri(a) - ndtri(b)
-    return np.maximum(0.0, np.where(np.isnan(found), 0.0, found))
+        mu = -ndtri(a) - ndtri(b)
+    return np.maximum(0.0, np.where(np.isnan(mu), 0.0, mu))

@@ -48,19 +48,19 @@ def count_in_order(counter: Counter, outputs: Outputs, chunk: int, histogram: In
     if classes_of := getattr(counter, "classes_of", None):
         is_short = outputs.shape[0] <= 2 * _LOOKED
         looked = classes_of(outputs if is_short else np.concatenate([outputs[:_LOOKED], outputs[-_LOOKED:]]))
-        found = np.bincount(looked, minlength=histogram.size)
-        found += 0 if is_short else counter.count(outputs[_LOOKED:-_LOOKED])
+        counts = np.bincount(looked, minlength=histogram.size)
+        counts += 0 if is_short else counter.count(outputs[_LOOKED:-_LOOKED])
     else:
-        found = counter.count(outputs)
+        counts = counter.count(outputs)
     pairs = looked[: looked.size // 4 * 4].reshape(-1, 2)
     early = pairs[: len(pairs) // 2].ravel()
     sides = pairs[:, 0], pairs[:, 1], np.minimum(pairs[:, 0], pairs[:, 1]), early
     order[:, 0] += len(pairs)
     order[:, 1:5] += np.transpose([above(np.bincount(side, minlength=histogram.size))[sets] for side in sides])
     if outputs.shape[0] == chunk:
-        hits = above(found)[sets]
+        hits = above(counts)[sets]
         order[:, 5:] = np.maximum(order[:, 5:], np.transpose([hits, chunk - hits]))
-    histogram += found
+    histogram += counts
 
 
 def merge_orders(orders: Sequence[Ints], histograms: Sequence[Ints]) -> Ints:
@@ -82,7 +82,7 @@ def dependence(rows: Ints, chunk: Ints) -> Floats:
     """
     pairs, first, second, both, early, most, misses, hits, draws = rows.T.astype(np.float64)
     looked = first + second
-    halves = np.minimum(*(_above(some, 2.0 * pairs, looked, pairs) for some in (early, looked - early)))
+    halves = np.minimum(*(_above(part, 2.0 * pairs, looked, pairs) for part in (early, looked - early)))
     neighbours = np.minimum(_above(both, pairs, first, second), _above(first - both, pairs, pairs - second, first))
     size = np.maximum(1.0, np.minimum(chunk, draws))
     chunks = np.minimum(_above(most, draws, hits, size), _above(misses, draws, draws - hits, size))

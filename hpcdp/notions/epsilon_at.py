@@ -86,8 +86,8 @@ def cell_corners(x: Ints, test: Ints, inflation: Floats, level: Floats, split: B
 def corner_epsilon(a: Floats, b: Floats, delta: float) -> Floats:
     """The smallest ln((a − δ)/b) over the corners on the last axis, at least 0; never infinite, as some b is above 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(a > delta, np.log(np.maximum(a - delta, 0.0) / b), -np.inf)
-    return np.asarray(np.maximum(0.0, found.min(axis=-1)))
+        logs = np.where(a > delta, np.log(np.maximum(a - delta, 0.0) / b), -np.inf)
+    return np.asarray(np.maximum(0.0, logs.min(axis=-1)))
 
 
 def spectrum_epsilon(epsilons: Floats, lower: Floats, delta: float) -> Floats:

@@ -61,8 +61,8 @@ def perturbed_points(p: ArrayLike, q: ArrayLike, etas: ArrayLike, width: float =
     if thresholds.ndim != 1:
         raise refusal("shape of etas", thresholds.shape, "(etas,)")
     h = positive("width", width)
-    some = (pair.p > 0.0) | (pair.q > 0.0)
-    first, second = pair.p[some], pair.q[some]
+    kept = (pair.p > 0.0) | (pair.q > 0.0)
+    first, second = pair.p[kept], pair.q[kept]
     with np.errstate(divide="ignore", over="ignore"):
         ratio = second / first
     order = np.argsort(ratio)

@@ -68,12 +68,12 @@ def blocks(total: int, first: int | None = None) -> list[range]:
     stop = max(1, total // 16) if first is None else integer("first", first, 1)
     if stop >= total:
         raise refusal("first", first, f"1 to {total - 1}, below the total")
-    found = [range(stop)]
+    ranges = [range(stop)]
     while stop < total:
         start, stop = stop, 2 * stop
         stop = stop if total - stop >= start else total
-        found.append(range(start, stop))
-    return found
+        ranges.append(range(start, stop))
+    return ranges
 
 
 def prequential_lower(
@@ -196,10 +196,10 @@ def _search(last: list[Floats], bets: list[Block], c: Floats, level: Floats) -> 
         if not at.size:
             break
         theta = 0.5 * (low[at] + high[at])
-        found = bound(theta, at)
-        rejected = found >= theta
-        low[at] = np.where(rejected, theta, np.maximum(low[at], found))
-        high[at] = np.where(rejected, np.minimum(high[at], found), theta)
+        limit = bound(theta, at)
+        rejected = limit >= theta
+        low[at] = np.where(rejected, theta, np.maximum(low[at], limit))
+        high[at] = np.where(rejected, np.minimum(high[at], limit), theta)
     return low
 
 

@@ -51,8 +51,8 @@ def pure_lower(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, level
     s0, t0 = binomial_counts(x0, n0, ("x0", "n0"))
     s1, t1 = binomial_counts(x1, n1, ("x1", "n1"))
     spread = np.broadcast_arrays(s0, t0, s1, t1, open_unit("level", level))
-    found = [_limit(*cell) for cell in zip(*(array.ravel().tolist() for array in spread), strict=True)]
-    return np.array(found, np.float64).reshape(spread[0].shape)
+    limits = [_limit(*cell) for cell in zip(*(array.ravel().tolist() for array in spread), strict=True)]
+    return np.array(limits, np.float64).reshape(spread[0].shape)
 
 
 def _limit(x0: float, n0: float, x1: float, n1: float, level: float) -> float:
@@ -95,8 +95,8 @@ def promised(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, z: Arra
         a, least = some / n0, np.maximum(other, 0.5)
         low = np.maximum(1.0 - 1.0 / (9.0 * some) - z * np.sqrt((1.0 - a) / some) / 3.0, 1e-3) ** 3
         high = (other + 1.0) * (1.0 - 1.0 / (9.0 * (other + 1.0)) + z / (3.0 * np.sqrt(other + 1.0))) ** 3
-        found = np.log(a * n1 / least) - np.hypot(np.log(low), np.log(high / least))
-    return np.where(some > 0.0, found, -np.inf)
+        promise = np.log(a * n1 / least) - np.hypot(np.log(low), np.log(high / least))
+    return np.where(some > 0.0, promise, -np.inf)
 
 
 def promised_after(x0: ArrayLike, x1: ArrayLike, n: int, tests: int, level: float, candidates: ArrayLike = 1) -> Floats:
@@ -143,7 +143,7 @@ class LossAt:
         columns = len(bandwidths)
         volume = math.prod(bandwidths)
         peak = unit * (2.0 * math.pi) ** (0.5 * columns) * volume if columns else 1.0
-        densities = [max(found / (n * peak), floor) for found, n in zip(sums, tests, strict=True)]
+        densities = [max(total / (n * peak), floor) for total, n in zip(sums, tests, strict=True)]
         if not all(densities):
             return cls(math.nan, math.nan)
         if columns:

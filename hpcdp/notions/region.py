@@ -56,13 +56,13 @@ def choose_regions(model: Model, p: Side, q: Side, within: Within, tests: int, l
         level: failure probability of the limit.
     """
     told = tally(p), tally(q)
-    points, found = (
+    points, histograms = (
         _of_outputs(model, [inside(side, within) for side in (p, q)], within)
         if told[0] is None or told[1] is None
         else _of_values(model, (told[0], told[1]), within)
     )
     # (side, direction, c), the side that is not inflated first
-    counts = np.stack([above(found), below(found)[::-1]], axis=1)
+    counts = np.stack([above(histograms), below(histograms)[::-1]], axis=1)
     sets = [np.unique(each).size for each in counts.sum(axis=0)]
     promises = promised_after(counts[0], counts[1], p.draws, tests, level, np.array(sets)[:, None])
     return _best(0, points, promises[0]), _best(1, -points[::-1], promises[1][::-1])
@@ -87,13 +87,13 @@ def _of_outputs(model: Model, sides: Sequence[Outputs], within: Within) -> tuple
 def _of_values(model: Model, sides: Sequence[tuple[Outputs, Ints]], within: Within) -> tuple[NDArray[np.float64], Ints]:
     """The same of distinct outputs and how often each is there."""
     kept = [in_region(values, within) for values, _ in sides]
-    some = [(values[own], counts[own]) for (values, counts), own in zip(sides, kept, strict=True)]
-    scores = [model.score(values) if values.shape[0] else np.empty(0) for values, _ in some]
+    distinct = [(values[own], counts[own]) for (values, counts), own in zip(sides, kept, strict=True)]
+    scores = [model.score(values) if values.shape[0] else np.empty(0) for values, _ in distinct]
     points = _candidates(np.concatenate(scores))
     return points, np.stack(
         [
             np.bincount(classes_of(score, points), counts, 2 * points.size + 1).astype(np.int64)
-            for score, (_, counts) in zip(scores, some, strict=True)
+            for score, (_, counts) in zip(scores, distinct, strict=True)
         ]
     )
 

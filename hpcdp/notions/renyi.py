@@ -81,8 +81,8 @@ def renyi_lower(pieces: Pieces, order: float) -> Floats:
     The integral over each piece is a closed form, rounded to the safe side. Where orders are so large that rounding eats it, a
     smaller one stands for them: no divergence falls as its order rises.
     """
-    found = _integral_lower(pieces, order)
-    return np.maximum(found, _integral_lower(pieces, _LARGE)) if order > _LARGE else found
+    lower = _integral_lower(pieces, order)
+    return np.maximum(lower, _integral_lower(pieces, _LARGE)) if order > _LARGE else lower
 
 
 def _integral_lower(pieces: Pieces, order: float) -> Floats:
@@ -90,10 +90,10 @@ def _integral_lower(pieces: Pieces, order: float) -> Floats:
     with np.errstate(divide="ignore"):
         log_integral = np.logaddexp(_log_rising(pieces, above), np.log(_falling(pieces, order))[..., ::-1])
     if order == 1.0:
-        found = np.exp(log_integral)
+        divergence = np.exp(log_integral)
     else:
-        found = np.logaddexp(0.0, log_integral + np.log(order) + np.log(above)) / above
-    return np.asarray(np.maximum(0.0, found * (1.0 - _SAFE) - _ROUNDING * reach))
+        divergence = np.logaddexp(0.0, log_integral + np.log(order) + np.log(above)) / above
+    return np.asarray(np.maximum(0.0, divergence * (1.0 - _SAFE) - _ROUNDING * reach))
 
 
 def _weight(rate: float, width: Floats) -> Floats:
@@ -143,9 +143,9 @@ def zcdp_lower(pieces: Pieces) -> Concentration:
     own = Pieces(*(part[pair] for part in (pieces.start, pieces.stop, pieces.value, pieces.rate)))
     finer = np.linspace(ORDERS[max(best - 1, 0)], ORDERS[min(best + 1, ORDERS.size - 1)], _FINER)
     sharper = np.array([renyi_lower(own, float(order))[place[-1]] / order for order in finer])
-    found = int(sharper.argmax())
-    if sharper[found] > values[(best, *place)]:
-        return Concentration(float(sharper[found]), float(finer[found]), tuple(place))
+    sharpest = int(sharper.argmax())
+    if sharper[sharpest] > values[(best, *place)]:
+        return Concentration(float(sharper[sharpest]), float(finer[sharpest]), tuple(place))
     return Concentration(float(values[(best, *place)]), float(ORDERS[best]), tuple(place))
 
 
@@ -172,9 +172,9 @@ def renyi_plugin(classes: Ints, order: float) -> Floats:
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(np.maximum(classes, 0)) - np.log(np.maximum(1, classes.sum(axis=1)))[:, None]
-        found = [_divergence(logs[..., side], logs[..., 1 - side], order) for side in (0, 1)]
+        divergences = [_divergence(logs[..., side], logs[..., 1 - side], order) for side in (0, 1)]
     unknown = np.asarray((classes < 0).any(axis=(1, 2)))
-    return np.where(unknown[:, None], np.nan, np.stack(found, axis=-1))
+    return np.where(unknown[:, None], np.nan, np.stack(divergences, axis=-1))
 
 
 def _divergence(log_p: Floats, log_q: Floats, order: float) -> Floats:

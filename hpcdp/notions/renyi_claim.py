@@ -43,8 +43,8 @@ def renyi_tradeoff(order: float, limit: float) -> TradeOffCurve:
     Raises:
         ValueError: a value out of range.
     """
-    found = float(checked("order", order, 1.0, LARGEST_ORDER))
-    return _polygon(np.array([found]), np.array([1.0]), non_negative("epsilon", limit))
+    number = float(checked("order", order, 1.0, LARGEST_ORDER))
+    return _polygon(np.array([number]), np.array([1.0]), non_negative("epsilon", limit))
 
 
 def zcdp_tradeoff(rho: float) -> TradeOffCurve:
@@ -70,13 +70,13 @@ def _polygon(orders: Floats, factors: Floats, limit: float) -> TradeOffCurve:
     steps = np.linspace(0.0, _FARTHEST, _POINTS)
     logit_q = -first[0] - 0.5 * steps**2
     if orders.size > 1:
-        some = np.arange(0, _POINTS, _APART)
-        _, active = _smallest(lambda _: logit_q[some], logit_q[some], orders, limit * factors)
+        coarse = np.arange(0, _POINTS, _APART)
+        _, active = _smallest(lambda _: logit_q[coarse], logit_q[coarse], orders, limit * factors)
         best = np.log(np.maximum(orders[active] - 1.0, _NEAR))
         # order 1 is always among them: where no order above it breaks its limit, it does
-        finer = np.column_stack([np.ones(some.size), 1.0 + np.exp(best[:, None] + _FINER)])
-        _, active = _smallest(lambda _: logit_q[some], logit_q[some], finer, limit * finer)
-        best = np.interp(steps, steps[some], best + np.append(0.0, _FINER)[active])
+        finer = np.column_stack([np.ones(coarse.size), 1.0 + np.exp(best[:, None] + _FINER)])
+        _, active = _smallest(lambda _: logit_q[coarse], logit_q[coarse], finer, limit * finer)
+        best = np.interp(steps, steps[coarse], best + np.append(0.0, _FINER)[active])
         orders = factors = np.column_stack([np.ones(_POINTS), 1.0 + np.exp(best[:, None] + _FINEST)])
     logit_p, active = _smallest(lambda _: logit_q, logit_q, orders, limit * factors)
     chosen = np.broadcast_to(orders, (_POINTS, orders.shape[-1]))[np.arange(_POINTS), active]
@@ -116,10 +116,10 @@ def _divergences(logit_p: Floats, logit_q: Floats, orders: Floats) -> Floats:
     above = orders - 1.0
     kl = np.exp(p) * (p - q) + np.exp(no_p) * (no_p - no_q)
     logs = np.logaddexp(p + above * (p - q), no_p + above * (no_p - no_q))
-    some = np.where(above > 0.0, above, 1.0)
+    divisor = np.where(above > 0.0, above, 1.0)
     size = 2.0 + np.abs(p) + np.abs(q) + np.abs(no_p) + np.abs(no_q)
-    rounding = _UNIT * size * np.where(above > 0.0, orders / some, 1.0)
-    return np.asarray(np.where(above > 0.0, logs / some, kl) - 2.0 * rounding)
+    rounding = _UNIT * size * np.where(above > 0.0, orders / divisor, 1.0)
+    return np.asarray(np.where(above > 0.0, logs / divisor, kl) - 2.0 * rounding)
 
 
 def _tangents(logit_p: Floats, logit_q: Floats, order: Floats) -> tuple[Floats, Floats]:
@@ -129,8 +129,8 @@ def _tangents(logit_p: Floats, logit_q: Floats, order: Floats) -> tuple[Floats, 
     """
     (p, no_p), (q, no_q) = _logs(logit_p), _logs(logit_q)
     apart, above = (p - q) - (no_p - no_q), order - 1.0
-    some = np.where(above > 0.0, above, 1.0)
+    divisor = np.where(above > 0.0, above, 1.0)
     # e^ε is p/q times (1 − e^(−a·apart))/a over (1 − e^(−(a−1)·apart))/(a − 1), whose second is `apart` at a = 1
-    share = -np.expm1(-order * apart) / order / np.where(above > 0.0, -np.expm1(-some * apart) / some, apart)
+    share = -np.expm1(-order * apart) / order / np.where(above > 0.0, -np.expm1(-divisor * apart) / divisor, apart)
     levels = p - q + np.log(share)
     return levels, np.exp(p) - np.exp(levels + q)

@@ -34,12 +34,12 @@ def ascend(epsilons: Floats, known: Bools, rejects: Callable[[Entries], Bools]) 
         known: shape (pairs, 2, epsilons); what is unknown is passed over, and is not rejected.
         rejects: of places of cells with one ε, which tests reject.
     """
-    found, going = np.zeros(known.shape, np.bool_), np.ones(known.shape[:2], np.bool_)
+    rejected, going = np.zeros(known.shape, np.bool_), np.ones(known.shape[:2], np.bool_)
     for column in np.argsort(epsilons).tolist():
         place = (*np.nonzero(going & known[..., column]), column)
-        found[place] = rejects(place)
-        going &= found[..., column] | ~known[..., column]
-    return found
+        rejected[place] = rejects(place)
+        going &= rejected[..., column] | ~known[..., column]
+    return rejected
 
 
 def largest_upper(exceed: Ints, test: Ints, inflation: Floats, confidence: float) -> Floats:
@@ -57,11 +57,11 @@ def largest_upper(exceed: Ints, test: Ints, inflation: Floats, confidence: float
         inflation: c = e^ε >= 1, shape (inflations,).
         confidence: above 0 and below 1.
     """
-    some = [
+    parts = [
         _distinct(np.column_stack([exceed[start : start + _AT_ONCE], test[start : start + _AT_ONCE]]))
         for start in range(0, len(exceed), _AT_ONCE)
     ]
-    counts = _distinct(np.concatenate(some))  # of very many cells of few outputs most have the counts of another
+    counts = _distinct(np.concatenate(parts))  # of very many cells of few outputs most have the counts of another
     x0, x1, n0, n1 = counts.T
     level = 1.0 - confidence
     first, second = _SHARE * level, (1.0 - _SHARE) * level

@@ -76,8 +76,8 @@ def choose_scores(training: Ints, losses: Floats, tests: Ints, order: float, lev
     size = max(1, _BATCH // (_CAPS * training.shape[1]))
     spread = np.broadcast_to(losses, training.shape[:2])
     for start in range(0, training.shape[0], size):
-        some = slice(start, start + size)
-        parts.append(_choose(training[some], spread[some], tests[some], order, level))
+        block = slice(start, start + size)
+        parts.append(_choose(training[block], spread[block], tests[block], order, level))
     g, p, q, promise = (np.concatenate(part) for part in zip(*parts, strict=True))
     return Scores(order, g, p, q, promise)
 
@@ -93,14 +93,14 @@ def _choose(training: Ints, losses: Floats, tests: Ints, order: float, level: fl
     p, q = shares[..., 0], shares[..., 1]
     # what is chosen by training holds of other outputs up to the noise of both
     sizes = 1.0 / (1.0 / np.maximum(1, tests) + 1.0 / np.maximum(1.0, totals[:, 0]))
-    base, found = np.log(p) - np.log(q), np.full(known.shape, -np.inf)
+    base, promised = np.log(p) - np.log(q), np.full(known.shape, -np.inf)
     for side in (1, 0, 1):
         tried = _pooled(base, p, q, sizes, is_upper=side == 1)
         promise = _promise(_scaled(tried, order), p[:, None], q[:, None], sizes[:, None], order, level)
         best = promise.argmax(axis=1)[:, None]
-        found = np.take_along_axis(promise, best, 1)[:, 0]
+        promised = np.take_along_axis(promise, best, 1)[:, 0]
         base = np.take_along_axis(tried, best[..., None], 1)[:, 0]
-    return _scaled(base, order), p, q, np.where(known, found, np.nan)
+    return _scaled(base, order), p, q, np.where(known, promised, np.nan)
 
 
 def _pooled(base: Floats, p: Floats, q: Floats, sizes: Floats, is_upper: bool) -> Floats:
@@ -113,8 +113,8 @@ def _pooled(base: Floats, p: Floats, q: Floats, sizes: Floats, is_upper: bool) -
     first = np.maximum(0, first - 1)
     ratio = np.log(np.take_along_axis(some, first, 1)) - np.log(np.take_along_axis(other, first, 1))
     pooled = np.arange(base.shape[1]) >= first[..., None]
-    found = np.where(pooled, ratio[..., None], base[:, None])
-    return np.concatenate([base[:, None], found], axis=1)
+    merged = np.where(pooled, ratio[..., None], base[:, None])
+    return np.concatenate([base[:, None], merged], axis=1)
 
 
 def _scaled(g: Floats, order: float) -> Floats:
@@ -148,8 +148,8 @@ def _divergence(first: Floats, second: Floats, order: float) -> Floats:
     """What limits of both means say, rounded to the safe side."""
     with np.errstate(divide="ignore", invalid="ignore"):
         gain, loss = _gain(first, order), np.log(second)
-        found = gain - loss - _SAFE * (1.0 + np.abs(gain) + np.abs(loss))
-    return np.asarray(np.maximum(0.0, np.where(np.isnan(found), 0.0, found)))
+        limit = gain - loss - _SAFE * (1.0 + np.abs(gain) + np.abs(loss))
+    return np.asarray(np.maximum(0.0, np.where(np.isnan(limit), 0.0, limit)))
 
 
 def _promise(g: Floats, p: Floats, q: Floats, sizes: Floats, order: float, level: float) -> Floats:

@@ -192,19 +192,19 @@ def _shared(axis: Any, results: list[Result], colour: Any) -> list[Any]:
     """Entries of the legend for what all results of a picture share."""
     marked = {line.get_gid() for line in axis.get_lines() if is_seen(axis, line)}
     open_mark: dict[str, Any] = {"color": colour, "linestyle": "none", "markerfacecolor": "none"}
-    found: list[Any] = []
+    entries: list[Any] = []
     if "certified" in marked:
-        found.append(Patch(facecolor=(*to_rgb(colour), SHADE), edgecolor=colour, label=CERTIFIED_WORDS))
+        entries.append(Patch(facecolor=(*to_rgb(colour), SHADE), edgecolor=colour, label=CERTIFIED_WORDS))
     if len(results) > 1 and any(is_seen(axis, box) for box in axis.containers):
-        found.append(Line2D([], [], marker="|", markersize=8, label=ESTIMATED_WORDS, color=colour, linestyle="none"))
+        entries.append(Line2D([], [], marker="|", markersize=8, label=ESTIMATED_WORDS, color=colour, linestyle="none"))
     if "limit" in marked:
         marks = [line for line in axis.get_lines() if line.get_gid() == "limit" and is_seen(axis, line)]
         own = open_mark | ({"color": marks[0].get_color()} if len(results) == 1 else {})
-        found.append(Line2D([], [], marker="v", label=LIMIT_WORDS, **own))
+        entries.append(Line2D([], [], marker="v", label=LIMIT_WORDS, **own))
     if "edge" in marked:
         arrow: dict[str, Any] = {"marker": _ARROW, "markersize": 10, "markeredgewidth": 0.0, "linestyle": "none"}
-        found.append(Line2D([], [], color=colour, label=EDGE_WORDS, **arrow))
-    return found
+        entries.append(Line2D([], [], color=colour, label=EDGE_WORDS, **arrow))
+    return entries
 
 
 def check_path(path: str | Path | None) -> None:

@@ -95,16 +95,16 @@ def notes(audit: Audit) -> list[str]:
     many = len(audit.boxes)
     over = "1 box" if many == 1 else f"{many:,} boxes together"
     kind = {"exact": "Clopper–Pearson", "hoeffding": "Hoeffding"}[audit.limits]
-    found = [
+    paragraphs = [
         f"α ≤ and β ≤ are {kind} limits at confidence {percent(audit.result.confidence)}, {over}; finite-sample, whatever the "
         "classifier. η was chosen on training samples alone. margin: claimed ≥ minus β ≤ (reverse: with the errors swapped).",
         "Each column of lower bounds holds separately at this confidence.",
     ]
     if audit.orientation == "both" and audit.claim.is_symmetric:
-        found.append("The claimed curve is its own inverse, so that one box a pair serves both orientations.")
+        paragraphs.append("The claimed curve is its own inverse, so that one box a pair serves both orientations.")
     if audit.claim.is_estimate:
-        found.append(f"{audit.claim.text} is an estimate itself, no guarantee.")
-    return found
+        paragraphs.append(f"{audit.claim.text} is an estimate itself, no guarantee.")
+    return paragraphs
 
 
 def stand_alone(audits: Sequence[SequentialAudit], result: Result) -> bool:
@@ -121,8 +121,8 @@ def worst_first(audits: Sequence[SequentialAudit]) -> list[SequentialAudit]:
 def stored_words(result: Result) -> list[str]:
     """What is said of the sequential audits of a store together, and of looks that it cannot name."""
     audits = result.sequential_audits
-    found = [BY_ITSELF] if len(audits) > 1 else []
-    return [*found, *([NOTHING_ELSE] if stand_alone(audits, result) else []), *unnamed_words(result)]
+    words = [BY_ITSELF] if len(audits) > 1 else []
+    return [*words, *([NOTHING_ELSE] if stand_alone(audits, result) else []), *unnamed_words(result)]
 
 
 def scope_words(result: Result, audit: SequentialAudit) -> str:

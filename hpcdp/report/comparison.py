@@ -17,8 +17,8 @@ def table(comparison: Comparison) -> str:
     named = zip(comparison.names, comparison.results, strict=True)
     stores = [f"{name}: {result.store}{state_words(result)}" for name, result in named]
     head = "δ(ε), the largest over all pairs and both directions of each store"
-    found = [*_below(comparison), *_differences(comparison)]
-    return text_of(head, stores, grid(_rows(comparison)), found, wrapped(_notes(comparison)))
+    lines = [*_below(comparison), *_differences(comparison)]
+    return text_of(head, stores, grid(_rows(comparison)), lines, wrapped(_notes(comparison)))
 
 
 def _rows(comparison: Comparison) -> list[list[str]]:
@@ -56,19 +56,21 @@ def _differences(comparison: Comparison) -> list[str]:
 
 
 def _notes(comparison: Comparison) -> list[str]:
-    found = [
+    paragraphs = [
         "A is below B beyond the bounds: the certified lower bound of B (finite-sample, all pairs, directions and ε of B "
         "together) is above the approximate upper limit of A (normal, one entry at a time, without what A's classifier "
         "misses), or, marked *, above the limit of A's learned sets. Nothing certifies an upper limit, so this is no "
         "certificate about A. Standard errors take the stores as independent."
     ]
-    found += limit_words(comparison.results)
+    paragraphs += limit_words(comparison.results)
     for name, result in zip(comparison.names, comparison.results, strict=True):
         if result.method.further_bounds:
-            found.append(f"{name}: only what is certified is compared, not what is certified up to the leftover")
+            paragraphs.append(f"{name}: only what is certified is compared, not what is certified up to the leftover")
             warned = [f"warning: {words}" for words in result.resolution.warnings]
-            found += [f"{name}: {words}" for words in (*result.method.describe_basis(result), *warned)]
-        found += [f"{name}: {words}" for words in changed_words(result)]
+            paragraphs += [f"{name}: {words}" for words in (*result.method.describe_basis(result), *warned)]
+        paragraphs += [f"{name}: {words}" for words in changed_words(result)]
     if {result["epsilon"].size for result in comparison.results} != {comparison.epsilon.size}:
-        found.append(f"Only the {comparison.epsilon.size} ε that all stores have are compared; the plot shows all.")
-    return found
+        paragraphs.append(
+            f"Only the {comparison.epsilon.size} ε that all stores have are compared; the plot shows all."
+        )
+    return paragraphs

@@ -66,11 +66,11 @@ def write_export(result: Result, folder: str | Path, show_rows: bool = False) ->
 
 def _without_rows(result: Result) -> Result:
     """The same, with what an edit sets a row to left out of its pairs, and claims as they may be handed on."""
-    found = replace(result, pairs=result.pairs_told)
-    found.__dict__["resolution"] = result.resolution
+    stripped = replace(result, pairs=result.pairs_told)
+    stripped.__dict__["resolution"] = result.resolution
     audits = [replace(audit, claim=short_claim(audit.claim)) for audit in result.sequential_audits]
-    found.__dict__["sequential_audits"] = audits
-    return found
+    stripped.__dict__["sequential_audits"] = audits
+    return stripped
 
 
 def _head(result: Result, shown: Result, provenance: dict[str, Any], show_rows: bool, target: Path) -> bytes:

@@ -99,22 +99,23 @@ def find_exposure(result: Result) -> Exposure | None:
 
 def exposed_lines(result: Result) -> list[str]:
     """The most exposed pair and who is within noise of it, in words; none of a single pair, or where nothing is resolved."""
-    found = find_exposure(result) if len(result.pairs) > 1 else None
-    if found is None:
+    exposure = find_exposure(result) if len(result.pairs) > 1 else None
+    if exposure is None:
         return []
-    at = f"at ε = {result['epsilon'][found.column]:g}"
+    at = f"at ε = {result['epsilon'][exposure.column]:g}"
     lines = [
-        f"most exposed: {result.describe_pair(found.pair)}, leads at {found.leads} of {found.of} ε with a significant δ̂; "
-        f"{at} δ̂ = {shorter(found.delta[found.pair])}"
+        f"most exposed: {result.describe_pair(exposure.pair)}, leads at {exposure.leads} of "
+        f"{exposure.of} ε with a significant δ̂; "
+        f"{at} δ̂ = {shorter(exposure.delta[exposure.pair])}"
     ]
-    if found.close.size:
+    if exposure.close.size:
         lines.append(
             f"within noise {at} ({NOISE:g} standard errors of the difference, approximate): "
-            f"{_listed(result, found.pair, found.close)}"
+            f"{_listed(result, exposure.pair, exposure.close)}"
         )
-    elif found.order.size > 1:
-        second = int(found.order[1])
-        lines.append(f"next {at}: {result.describe_pair(second)}, δ̂ = {shorter(found.delta[second])}")
+    elif exposure.order.size > 1:
+        second = int(exposure.order[1])
+        lines.append(f"next {at}: {result.describe_pair(second)}, δ̂ = {shorter(exposure.delta[second])}")
     else:
         lines.append(f"no other pair has a δ̂ significantly above 0 {at}")
     return lines
@@ -135,21 +136,21 @@ def _listed(result: Result, leader: int, pairs: Ints) -> str:
     return f"{word}{'s' if len(items) > 1 else ''} {shown}{more}"
 
 
-def exposed_table(result: Result, found: Exposure) -> Table:
+def exposed_table(result: Result, exposure: Exposure) -> Table:
     """Pairs where the most exposed one leads, the largest δ̂ first; never what is in a row."""
-    near = {found.pair, *found.close.tolist()}
-    lower = np.nan_to_num(result["lower"][:, :, found.column].max(axis=1), nan=0.0)
+    near = {exposure.pair, *exposure.close.tolist()}
+    lower = np.nan_to_num(result["lower"][:, :, exposure.column].max(axis=1), nan=0.0)
     ordered = np.argsort(-lower, kind="stable")
-    rest = ordered[~np.isin(ordered, found.order)].tolist()
+    rest = ordered[~np.isin(ordered, exposure.order)].tolist()
     entries = [
         {
             "who": result.describe_pair(pair),
-            "delta": None if np.isnan(found.delta[pair]) else float(found.delta[pair]),
-            "error": None if np.isnan(found.delta[pair]) else float(found.error[pair]),
+            "delta": None if np.isnan(exposure.delta[pair]) else float(exposure.delta[pair]),
+            "error": None if np.isnan(exposure.delta[pair]) else float(exposure.error[pair]),
             "near": pair in near,
             "lower": float(lower[pair]),
         }
-        for pair in [*found.order.tolist(), *rest][:PAIRS]
+        for pair in [*exposure.order.tolist(), *rest][:PAIRS]
     ]
     columns = [
         Column("who", "pair"),
@@ -158,7 +159,7 @@ def exposed_table(result: Result, found: Exposure) -> Table:
         Column("near", "within noise", HEURISTIC, words_if_true("most exposed, or within noise of it")),
         lower_column(),
     ]
-    caption = f"Most exposed pairs at ε = {result['epsilon'][found.column]:g}"
+    caption = f"Most exposed pairs at ε = {result['epsilon'][exposure.column]:g}"
     return Table(caption, columns, entries, PAIRS, EVERY_CELL, len(result.pairs) - len(entries))
 
 
@@ -178,33 +179,36 @@ def rank_rows(result: Result) -> tuple[float, list[dict[str, Any]]]:
     known = ~np.isnan(result["delta"]).all(axis=(0, 1))
     if not known.any():
         raise StudyError(f"--rows: no counts are complete yet; go on with: {resume_command(result.store)}")
-    found = find_exposure(result)
-    column = found.column if found else int(np.flatnonzero(known)[result["epsilon"][known].argmin()])
+    exposure = find_exposure(result)
+    column = exposure.column if exposure else int(np.flatnonzero(known)[result["epsilon"][known].argmin()])
     owned: dict[tuple[int, int], list[int]] = {}
     for entry in result.pairs:
         for row in entry["rows"]:
             owned.setdefault((entry["database"], row), []).append(entry["pair"])
-    rows = [_row(result, found, column, place, pairs) for place, pairs in owned.items()]
+    rows = [_row(result, exposure, column, place, pairs) for place, pairs in owned.items()]
     rows.sort(key=lambda r: (-1.0 if r["delta"] is None else -1.0 - r["delta"], -r["lower"], r["database"], r["row"]))
     return float(result["epsilon"][column]), rows
 
 
 def _row(
-    result: Result, found: Exposure | None, column: int, place: tuple[int, int], pairs: list[int]
+    result: Result, exposure: Exposure | None, column: int, place: tuple[int, int], pairs: list[int]
 ) -> dict[str, Any]:
     bounds = np.nan_to_num(result["lower"][pairs, :, column], nan=0.0)
     first, side = np.unravel_index(int(bounds.argmax()), bounds.shape)
     lower, shown = (
         float(bounds[first, side]),
-        [] if found is None else [p for p in pairs if not np.isnan(found.delta[p])],
+        [] if exposure is None else [p for p in pairs if not np.isnan(exposure.delta[p])],
     )
     own: dict[str, Any] = dict.fromkeys(("pair", "direction", "delta", "standard_error", "upper"))
     is_near = False
-    if found is not None and shown:
-        lead = max(shown, key=lambda p: (found.delta[p], -p))
-        if found.delta[lead] >= lower:  # else another of its pairs certifies more
-            direction, is_near = int(found.direction[lead]), any(p == found.pair or p in found.close for p in shown)
-            numbers = found.delta[lead], found.error[lead], result["upper"][lead, direction, column]
+    if exposure is not None and shown:
+        lead = max(shown, key=lambda p: (exposure.delta[p], -p))
+        if exposure.delta[lead] >= lower:  # else another of its pairs certifies more
+            direction, is_near = (
+                int(exposure.direction[lead]),
+                any(p == exposure.pair or p in exposure.close for p in shown),
+            )
+            numbers = exposure.delta[lead], exposure.error[lead], result["upper"][lead, direction, column]
             own = dict(zip(own, (lead, DIRECTIONS[direction], *map(float, numbers)), strict=True))
     bound = {"lower": lower, "lower_pair": pairs[int(first)], "lower_direction": DIRECTIONS[int(side)]}
     return {"database": place[0], "row": place[1], **own, **bound, "within_noise": is_near}
@@ -246,11 +250,11 @@ def held_rows(result: Result) -> list[dict[str, Any]]:
         raise StudyError(
             f"{option('show_rows', True)}: accepted with pairs.relative; the pairs of this study have no rows of a database"
         )
-    found = find_exposure(result)
-    if found is None:
+    exposure = find_exposure(result)
+    if exposure is None:
         return []
     held, entries = _contents(result), []
-    for pair in dict.fromkeys([found.pair, *found.close[: _SHOWN - 1].tolist()]):
+    for pair in dict.fromkeys([exposure.pair, *exposure.close[: _SHOWN - 1].tolist()]):
         entry = result.pairs[pair]
         many = len(entry["rows"])
         own = {"value": entry["value"]} if "value" in entry else {}

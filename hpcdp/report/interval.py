@@ -36,7 +36,7 @@ _FIVE = formed(".5f", at_least)
 
 def read_interval(result: Result, _: Any = None) -> Reading:
     """The certified limit of pure ε, with the upper limit that holds if densities are as is assumed."""
-    found, e, domain, many = result.pure, result.study.estimate, result.study.pairs.domain, len(result.pairs)
+    pure, e, domain, many = result.pure, result.study.estimate, result.study.pairs.domain, len(result.pairs)
     given: Any = validate_parameters(e.default_loss, e.parameters)
     over = f"from {many:,} pair{'s' if many > 1 else ''}"
     if domain is not None:
@@ -44,15 +44,15 @@ def read_interval(result: Result, _: Any = None) -> Reading:
     state = "" if result.complete else "  (INCOMPLETE)"
     return Reading(
         f"{result.name}: pure ε of outputs in [{given.range[0]:g}, {given.range[1]:g}], {over}{state}",
-        [] if found is None else [_table(result, found)],
-        [] if found is None else _notes(result, found),
+        [] if pure is None else [_table(result, pure)],
+        [] if pure is None else _notes(result, pure),
         lambda: pure_body(result),
         lambda: _csv(result),
-        [missing_words("not all counts are there yet", result)] if found is None else _largest(result, found),
+        [missing_words("not all counts are there yet", result)] if pure is None else _largest(result, pure),
     )
 
 
-def _table(result: Result, found: dict[str, Any]) -> Table:
+def _table(result: Result, pure: dict[str, Any]) -> Table:
     which = Column("pair", "pair")
     if result.study.pairs.domain is not None:
         which = Column("points", "midpoints", form=lambda points: " : ".join(f"{x:.5g}" for x in points))
@@ -64,7 +64,7 @@ def _table(result: Result, found: dict[str, Any]) -> Table:
         Column("upper_bin", "in bin ", COUNT, _bin, name="in bin"),
         Column("published", "published ε̂", ASYMPTOTIC, formed(".4f"), nothing="failed"),
     ]
-    entries = sorted(found["rows"] or [found], key=lambda entry: -entry["certified"])
+    entries = sorted(pure["rows"] or [pure], key=lambda entry: -entry["certified"])
     caption = "Pure ε of outputs in bins, the largest certified limit first"
     return Table(caption, columns, entries, PAIRS, EVERY_CELL, listed=_SHOWN)
 
@@ -78,30 +78,30 @@ def assumed(result: Result) -> str:
     return "C holds" if result.study.pairs.domain is None else "C and D hold"
 
 
-def _largest(result: Result, found: dict[str, Any]) -> list[str]:
+def _largest(result: Result, pure: dict[str, Any]) -> list[str]:
     """The largest limits of several pairs of a histogram."""
-    if not found["rows"]:
+    if not pure["rows"]:
         return []
-    origin, upper = result.pairs[found["pair"]], "no upper limit"
-    if found["upper"] is not None:
-        upper = f"ε ≤ {at_most(found['upper'], '.5f')} if C holds and {NO_ATOMS}"
-    lower = f"largest of all: {_FIVE(found['certified'])} ≤ ε (pair {found['pair']})"
-    named = [f"pair {found['pair']}: {describe_pair(found['pair'], origin)}"] if "rows" in origin else []
-    return [f"{lower}, {upper} (pair {found['upper_pair']})", *named]
+    origin, upper = result.pairs[pure["pair"]], "no upper limit"
+    if pure["upper"] is not None:
+        upper = f"ε ≤ {at_most(pure['upper'], '.5f')} if C holds and {NO_ATOMS}"
+    lower = f"largest of all: {_FIVE(pure['certified'])} ≤ ε (pair {pure['pair']})"
+    named = [f"pair {pure['pair']}: {describe_pair(pure['pair'], origin)}"] if "rows" in origin else []
+    return [f"{lower}, {upper} (pair {pure['upper_pair']})", *named]
 
 
-def _notes(result: Result, found: dict[str, Any]) -> list[str]:
+def _notes(result: Result, pure: dict[str, Any]) -> list[str]:
     """What refutes the assumption, where counts do, and what each figure rests on."""
     sure, domain = percent(result.confidence), result.study.pairs.domain
     laws = result["bin_counts"].shape[0]
-    words = _refuted(result, found)
+    words = _refuted(result, pure)
     words += [
         f"certified ≥ and ≤: with confidence {sure} both, of all pairs and both directions together, by limits of "
-        f"{found['bins']:,} bin{'s' if found['bins'] > 1 else ''} "
-        f"of {laws:,} distributions, {found['test']:,} outputs each; finite-sample. The lower limit rests on "
+        f"{pure['bins']:,} bin{'s' if pure['bins'] > 1 else ''} "
+        f"of {laws:,} distributions, {pure['test']:,} outputs each; finite-sample. The lower limit rests on "
         "independent draws alone.",
-        f"A single value has at most {at_most(found['atom'], '.2g')}, each by itself with confidence 95 %; finite-sample.",
-        f"if {assumed(result)}: densities change by at most C = {found['lipschitz']:g} a unit everywhere in the range, and "
+        f"A single value has at most {at_most(pure['atom'], '.2g')}, each by itself with confidence 95 %; finite-sample.",
+        f"if {assumed(result)}: densities change by at most C = {pure['lipschitz']:g} a unit everywhere in the range, and "
         f"{NO_ATOMS}; an assumption, that counts can refute and never prove.",
     ]
     wide, more = "C times half a bin's width", "bins"
@@ -111,12 +111,12 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
             f" And by at most D = {domain.lipschitz:g} while the input moves by a unit: the upper limit is of all inputs, "
             "the lower one of the midpoints."
         )
-    if any(entry["upper"] is None for entry in found["rows"] or [found]) and found["refuted"] is None:
+    if any(entry["upper"] is None for entry in pure["rows"] or [pure]) and pure["refuted"] is None:
         words.append(
             f"none: by its limits the density may be 0 somewhere in a bin. More outputs help; where {wide} are as much as the "
             f"density itself, only more {more} do."
         )
-    sizes = describe_sizes(result.study, promised_sizes(result.study, found["test"]))
+    sizes = describe_sizes(result.study, promised_sizes(result.study, pure["test"]))
     return [
         *words,
         "published ε̂: the largest ln(N/M) of a bin, both directions (Gorla et al. 2023, Algorithm 1), failed where a bin is "
@@ -125,8 +125,8 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
     ]
 
 
-def _refuted(result: Result, found: dict[str, Any]) -> list[str]:
-    refuted, domain = found["refuted"], result.study.pairs.domain
+def _refuted(result: Result, pure: dict[str, Any]) -> list[str]:
+    refuted, domain = pure["refuted"], result.study.pairs.domain
     if refuted is None:
         return []
     low, high = at_least(refuted["densities"][0], ".4g"), at_most(refuted["densities"][1], ".4g")
@@ -142,7 +142,7 @@ def _refuted(result: Result, found: dict[str, Any]) -> list[str]:
     side = side or f"of {refuted['side']} of pair {refuted['pair']}"
     one, other = (_bin(ends) for ends in refuted["bins"])
     return [
-        f"REFUTED: C = {found['lipschitz']:g}. The density {side} is at least {low} in {one} on average, and at most {high} "
+        f"REFUTED: C = {pure['lipschitz']:g}. The density {side} is at least {low} in {one} on average, and at most {high} "
         f"in {other}: it changes faster than C allows, so that there is no upper limit. The lower one needs no C.",
         "",
     ]
@@ -150,9 +150,9 @@ def _refuted(result: Result, found: dict[str, Any]) -> list[str]:
 
 def _csv(result: Result) -> str:
     """One line a pair, or the one of the domain."""
-    found = result.pure
-    entries = [] if found is None else found["rows"] or [found]
-    refuted = int(found is not None and found["refuted"] is not None)
+    pure = result.pure
+    entries = [] if pure is None else pure["rows"] or [pure]
+    refuted = int(pure is not None and pure["refuted"] is not None)
     which = "points" if entries and "points" in entries[0] else "pair"
     fields = [which, "certified", "bin", "upper", "upper_bin", "published", "refuted"]
     return to_csv(fields, [entry | {"refuted": refuted} for entry in entries])

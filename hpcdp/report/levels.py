@@ -86,36 +86,39 @@ def _level_notes(result: Result, levels: Sequence[Level]) -> list[str]:
         family = "δ = 0 alone: from an exact test of its own, a family that holds with no limit at another δ."
     else:
         family = "A family of its own: these limits together, and the bounds on δ together, not all at once."
-    found = [
+    paragraphs = [
         f"certified ≥: the mechanism is (ε, δ)-private for no smaller ε, with confidence {percent(result.confidence)}"
         f"{'' if alone else ' for every δ at once'}; finite-sample, {result.method.basis}. δ = 0: pure differential privacy. "
         + family
     ]
     if result.method.further_bounds:
-        found.append(
+        paragraphs.append(
             "up to the leftover ≥: by itself no limit: what would be certified if no plain draw could lie in the leftover, of "
             "probability r. At any smaller ε, δ(ε) ≥ δ − e^ε·r is certified."
         )
-    found.append(
+    paragraphs.append(
         "ε̂: where the largest δ̂ falls to δ: from what the study's ε on both sides show, to linear in e^ε between them. "
         "Interpolation adds at most the width; what the learned set misses may lower both. ε̂ and approx ≤ rest on the "
         "classifier too, and are at least what is certified."
     )
     if any(level.found == BEYOND for level in levels):
-        found.append("beyond the grid: the largest δ̂ is above δ at the study's last ε. Add larger ε.")
+        paragraphs.append("beyond the grid: the largest δ̂ is above δ at the study's last ε. Add larger ε.")
     if any(level.found == NO_ESTIMATE for level in levels):
-        found.append("δ = 0 has a certified limit only: counts cannot tell δ = 0 from a small δ.")
-    return found
+        paragraphs.append("δ = 0 has a certified limit only: counts cannot tell δ = 0 from a small δ.")
+    return paragraphs
 
 
 def read_renyi(result: Result, orders: Sequence[float] = (), with_rho: bool = True) -> Reading:
     """Rényi divergences of some orders, and ρ; in CSV second bounds have lines of their own."""
     levels, rho = result.renyi([*orders]), result.zcdp() if with_rho else None
-    found = [asdict(level) for level in levels]
-    rows = [*found, *({"order": row["order"]} | row["variational"] for row in found if row["variational"] is not None)]
+    entries = [asdict(level) for level in levels]
+    rows = [
+        *entries,
+        *({"order": row["order"]} | row["variational"] for row in entries if row["variational"] is not None),
+    ]
     rows += [] if rho is None else [asdict(rho) | {"order": "zcdp"}]
     pairs = [level.pair for level in levels] + [level.variational.pair for level in levels if level.variational]
-    asked = ({"renyi": found} if levels else {}) | ({} if rho is None else {"zcdp": asdict(rho)})
+    asked = ({"renyi": entries} if levels else {}) | ({} if rho is None else {"zcdp": asdict(rho)})
     return Reading(
         f"{result.name}: Rényi divergences in nats, {over_words(result)}",
         [_renyi_table(result, levels, rho)],
@@ -127,7 +130,9 @@ def read_renyi(result: Result, orders: Sequence[float] = (), with_rho: bool = Tr
 
 
 def _renyi_table(result: Result, levels: Sequence[RenyiLevel], rho: ZcdpLevel | None) -> Table:
-    entries = [asdict(one) | {"what": f"D of order {one.order:g}" + " (KL)" * (one.order == 1.0)} for one in levels]
+    entries = [
+        asdict(level) | {"what": f"D of order {level.order:g}" + " (KL)" * (level.order == 1.0)} for level in levels
+    ]
     if rho is not None:
         by_order = "" if rho.order is None else f", by order {rho.order:g}"
         entries.append(asdict(rho) | {"what": f"ρ of zero-concentrated DP{by_order}"})
@@ -153,30 +158,30 @@ def _divergence(entry: Entry) -> str:
 def _renyi_notes(result: Result, levels: Sequence[RenyiLevel]) -> list[str]:
     """What each bound and estimate rests on."""
     sure, named, method = percent(result.confidence), result.study.estimate.renyi or (), result.method
-    found = [
+    paragraphs = [
         f"certified ≥: with confidence {sure}, all orders and ρ together with the bounds on δ: it is their integral; "
         f"finite-sample, {method.basis}. In nats; what lies beyond the study's ε is left out."
     ]
     if any(level.variational is not None for level in levels):
-        found.append(
+        paragraphs.append(
             f"or: certified ≥: the family of estimate.renyi, its orders together at {sure}, finite-sample. "
             "Each of both columns holds by itself; the larger of two bounds has no stated confidence."
         )
     if result.complete and any(level.order in named and level.variational is None for level in levels):
-        found.append(
+        paragraphs.append(
             "The bound of estimate.renyi: none, since ε were added to a study with refine, whose classes are then of several L̂."
         )
     if method.no_classes:
-        return [*found, f"D̂: none, as {method.no_classes}."]
+        return [*paragraphs, f"D̂: none, as {method.no_classes}."]
     if levels:
-        found.append(
+        paragraphs.append(
             "D̂: of the classes of L̂ between the study's ε, at least what is certified; asymptotic; rests on the classifier too."
         )
     if any(level.estimate is None for level in levels):
-        found.append(
+        paragraphs.append(
             "not finite: some class has no test output of one side, so that D̂ would be infinite; or counts are missing."
         )
-    return found
+    return paragraphs
 
 
 def read_risk(result: Result, epsilons: Sequence[float]) -> Reading:
@@ -245,7 +250,7 @@ def read_accuracy(result: Result, _: bool = True) -> Reading:
             f"{percent(result.confidence)} (finite-sample). It is the error around the exact δ of {result.method.sets}, which "
             "may miss part of δ."
         )
-    if any(one["alpha"] is not None for one in stated.values()):
+    if any(statement["alpha"] is not None for statement in stated.values()):
         notes.append(
             "published α: |δ̂ − δ|, Lu et al., Corollaries 2 to 4, corrected; heuristic: not proved at any size"
         )

@@ -93,9 +93,9 @@ def _apart(names: Sequence[str]) -> list[str]:
     if max(map(len, names)) <= _LONGEST:
         return [*names]
     parts = [PurePath(name).parts for name in names]
-    ends = [tuple(one[-many:] for one in parts) for many in range(1, max(map(len, parts)) + 1)]
-    kept = next((found for found in ends if len(set(found)) == len(names)), parts)
-    said = [("…/" if len(end) < len(one) else "") + str(PurePath(*end)) for end, one in zip(kept, parts, strict=True)]
+    ends = [tuple(path[-many:] for path in parts) for many in range(1, max(map(len, parts)) + 1)]
+    kept = next((candidate for candidate in ends if len(set(candidate)) == len(names)), parts)
+    said = [("…/" if len(end) < len(path) else "") + str(PurePath(*end)) for end, path in zip(kept, parts, strict=True)]
     half = _LONGEST // 2
     cut = [name if len(name) <= _LONGEST else f"{name[:half]}…{name[-half:]}" for name in said]
     return cut if len(set(cut)) == len(names) else said
@@ -160,10 +160,10 @@ def _title(result: Result) -> str:
     if len(result.pairs) == 1:
         lines.append("pair 0, both directions")
     else:
-        found = find_exposure(result)
+        exposure = find_exposure(result)
         lines.append(f"largest of {len(result.pairs):,} pairs and both directions")
-        if found is not None:
-            lines.append(f"most exposed: {result.describe_pair(found.pair)}")
+        if exposure is not None:
+            lines.append(f"most exposed: {result.describe_pair(exposure.pair)}")
     which = "certified bounds hold" if result.method.further_bounds else "all bounds certified"
     lines[-1] += f"; {which} together at {percent(result.confidence)}"
     lines += [f"declared: D′ gives no output of {named}" for named in result.declared.values()]

@@ -213,8 +213,8 @@ def draw_loss(result: Result) -> Any:
     Raises:
         StudyError: the study has no [pure], training samples are not kept, or outputs have several real columns.
     """
-    found, pure, e = result.pure, result.study.pure, result.study.estimate
-    if pure is None or found is None or found["published"] is None:
+    measured, pure, e = result.pure, result.study.pure, result.study.estimate
+    if pure is None or measured is None or measured["published"] is None:
         raise StudyError(
             "--loss: accepted with a study that has [pure], whose densities are estimated and whose tests are done"
         )
@@ -223,23 +223,25 @@ def draw_loss(result: Result) -> Any:
         raise StudyError('--loss: needs the training samples; accepted: estimate.keep = "train" or "all"')
     chunks = range(problem.train.chunks)
     sides = []
-    for law in problem.pair_laws[found["pair"]]:
+    for law in problem.pair_laws[measured["pair"]]:
         parts = list(read_blocks(result.layout, problem.train, law, problem.schema, chunks))
         sides.append(Side(np.concatenate(parts), problem.train.total))
     if sides[0].outputs.ndim > 1:
         raise StudyError("--loss: accepted with outputs of one column")
     discrete = is_discrete(sides)
     rule = validate_parameters(e.default_loss, e.parameters) if e.default_loss == "kde" else None
-    at, left_out = found["published"]["at"], 0
+    at, left_out = measured["published"]["at"], 0
     if discrete:
         points, densities, left_out = _frequencies(sides, at)
         at = [as_json(v) for v in points].index(at)
     else:
         points, densities = _kernels(sides, pure.within, rule)
-    true = _exact(problem, found["pair"], points)
+    true = _exact(problem, measured["pair"], points)
     floor = pure.floor_of(e.train)
     loss = np.log(np.maximum(densities[0], floor)) - np.log(np.maximum(densities[1], floor))
-    title = f"{result.name}: pair {found['pair']}" + (f"; {left_out:,} rarer values are left out" if left_out else "")
+    title = f"{result.name}: pair {measured['pair']}" + (
+        f"; {left_out:,} rarer values are left out" if left_out else ""
+    )
     figure = Figure(figsize=(7.5, 7.0), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True)
     places = np.arange(points.size) if discrete else points
@@ -257,8 +259,8 @@ def draw_loss(result: Result) -> Any:
     bottom.axvline(at, color="#c55a11", linestyle=":", label="t̂")
     if foreign_code(e.default_loss, e.parameters) is None:
         scores = make_loss(e.default_loss, e.parameters).fit(*sides).score(points)
-        sign = 1.0 if found["direction"] == "forward" else -1.0
-        inside = (sign * scores > found["region"]["above"]) & in_region(points, pure.within)
+        sign = 1.0 if measured["direction"] == "forward" else -1.0
+        inside = (sign * scores > measured["region"]["above"]) & in_region(points, pure.within)
         edges = np.append(places, places[-1] + 1) - 0.5 if discrete else np.append(places, places[-1])
         ends = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]])))
         for number, (first, end) in enumerate(ends.reshape(-1, 2)):

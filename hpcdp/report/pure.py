@@ -34,17 +34,15 @@ _PUBLISHED = ("estimate", "at", "lower", "literal", "bandwidth", "floor")
 
 def read_pure(result: Result, _: Any = None) -> Reading:
     """The certified limit beside the published figures, and the loss at outputs that the study names."""
-    found, many = result.pure, len(result.pairs)
+    pure, many = result.pure, len(result.pairs)
     head = f"{result.name}: pure ε{_inside(result)}, from {many:,} pair{'s' if many > 1 else ''}"
     lines = [missing_words("no pair has all its counts yet", result)]
-    if found is not None:
-        lines = (
-            [] if many == 1 else [f"pair {found['pair']}: {describe_pair(found['pair'], result.pairs[found['pair']])}"]
-        )
+    if pure is not None:
+        lines = [] if many == 1 else [f"pair {pure['pair']}: {describe_pair(pure['pair'], result.pairs[pure['pair']])}"]
     return Reading(
         head + ("" if result.complete else "  (INCOMPLETE)"),
-        [] if found is None else _tables(found),
-        [] if found is None else _notes(result, found),
+        [] if pure is None else _tables(pure),
+        [] if pure is None else _notes(result, pure),
         lambda: pure_body(result),
         lambda: _csv(result),
         lines,
@@ -57,9 +55,9 @@ def pure_body(result: Result) -> dict[str, Any]:
     return result.heading | {"warnings": warnings, "pure": result.pure}
 
 
-def _tables(found: dict[str, Any]) -> list[Table]:
+def _tables(pure: dict[str, Any]) -> list[Table]:
     """The certified limits, the largest first; and the loss at outputs that the study names."""
-    entries = sorted(found["rows"] or [found], key=lambda entry: -entry["certified"])
+    entries = sorted(pure["rows"] or [pure], key=lambda entry: -entry["certified"])
     columns = [
         Column("pair", "pair"),
         Column("direction", "direction", CHOSEN),
@@ -73,7 +71,7 @@ def _tables(found: dict[str, Any]) -> list[Table]:
     ]
     caption = "Pure ε, the largest certified limit first"
     tables = [Table(caption, columns, entries, PAIRS, EVERY_CELL, listed=_SHOWN)]
-    published = found["published"]
+    published = pure["published"]
     if published is not None and published["intervals"]:
         columns = [
             Column("at", "output", GIVEN, _output_text, nothing="null"),
@@ -83,7 +81,7 @@ def _tables(found: dict[str, Any]) -> list[Table]:
             ),
         ]
         caption = (
-            f"Loss of pair {found['pair']} at outputs named beforehand: ln p/q, each interval by itself (asymptotic)"
+            f"Loss of pair {pure['pair']} at outputs named beforehand: ln p/q, each interval by itself (asymptotic)"
         )
         tables.append(Table(caption, columns, published["intervals"]))
     return tables
@@ -109,7 +107,7 @@ def _inside(result: Result) -> str:
     return "" if within is None else " of outputs in " + " × ".join(f"[{a:g}, {b:g}]" for a, b in within)
 
 
-def _notes(result: Result, found: dict[str, Any]) -> list[str]:
+def _notes(result: Result, measured: dict[str, Any]) -> list[str]:
     sure, pure = percent(result.confidence), result.study.pure
     assert pure is not None
     whole = "the limits of all pairs together" if pure.test == "all" else "the pair was chosen by training samples"
@@ -119,21 +117,21 @@ def _notes(result: Result, found: dict[str, Any]) -> list[str]:
         "in it: test outputs in the set, of D and of D′ forward, of D′ and of D reverse; each of "
         f"{result.study.estimate.test:,}. The set was chosen by training.",
     ]
-    if found["published"] is None:
+    if measured["published"] is None:
         named = ", and at the outputs of `at`" if pure.at else ""
         words.append(
             f"ε̂, LB{named}: none, as densities are estimated of discrete outputs, or of one or two real columns."
         )
         return words
     words += [
-        f"ε̂: the largest |ln f − ln f′| on training outputs, densities not below {found['published']['floor']:g} (DPL); a "
+        f"ε̂: the largest |ln f − ln f′| on training outputs, densities not below {measured['published']['floor']:g} (DPL); a "
         "point estimate.",
         f"LB: the published lower bound (MPL, equation 26) at t̂, asymptotic, with the sign that training found: at {sure}. LB "
         "literal has the absolute value instead, which doubles its false alarms where the loss is 0. Neither is certified.",
     ]
-    if any(interval["loss"] is None for interval in found["published"]["intervals"]):
+    if any(interval["loss"] is None for interval in measured["published"]["intervals"]):
         words.append("-: no test output of D or of D′ tells of that output.")
-    if pure.test == "all" and len(found["rows"]) > 1:
+    if pure.test == "all" and len(measured["rows"]) > 1:
         words.append(
             "LB and intervals are each pair's by itself. Of the pair with the largest certified limit, which test outputs pick, "
             "they hold at no stated confidence."
@@ -175,9 +173,9 @@ def _rows(result: Result) -> list[dict[str, Any]]:
         raise StudyError("--rows: accepted with pairs.relative")
     if pure.test != "all":
         raise StudyError('--rows: with [pure] accepted with pure.test = "all"; given: "winner"')
-    found = result.pure
+    measured = result.pure
     best: dict[tuple[int, int], dict[str, Any]] = {}
-    for entry in [] if found is None else found["rows"]:
+    for entry in [] if measured is None else measured["rows"]:
         for row in entry["rows"]:
             place = entry["database"], row
             if place not in best or best[place]["certified"] < entry["certified"]:
@@ -189,8 +187,8 @@ def _rows(result: Result) -> list[dict[str, Any]]:
 
 def _csv(result: Result) -> str:
     """One line a pair that was tested; where it comes from at the end, rows apart by spaces."""
-    found, rows = result.pure, []
-    for entry in [] if found is None else found["rows"] or [found]:
+    pure, rows = result.pure, []
+    for entry in [] if pure is None else pure["rows"] or [pure]:
         region = entry["region"]
         counts = dict(zip(_EXCEED, [*region["exceed"], *region["test"]], strict=True))
         head = {name: entry[name] for name in ("pair", "direction", "certified")}

@@ -46,10 +46,10 @@ def sentence_of(result: Result, verdict: Verdict | None) -> Sentence:
     if verdict is None:
         return _unclaimed(result)
     claim, sure = verdict.claim.text, percent(result.confidence)
-    found = _pure(verdict) if verdict.family == PURE else _delta(verdict)
+    parts = _pure(verdict) if verdict.family == PURE else _delta(verdict)
     if result.depends is not None:
-        found = "draws depend on each other", [f"{result.depends}."], None
-    shown, details, epsilon = found
+        parts = "draws depend on each other", [f"{result.depends}."], None
+    shown, details, epsilon = parts
     if verdict.verdict == VIOLATION:
         beyond = "the loss" if verdict.family == PURE else "δ"
         words = (
@@ -92,84 +92,85 @@ def _delta(verdict: Verdict) -> tuple[str, list[str], float | None]:
         )
     if verdict.verdict == CONSISTENT:
         return "", order, None
-    found = verdict.separation
-    if found is None:
+    separation = verdict.separation
+    if separation is None:
         return "D̂ of the order that it limits lies above it", ["No δ̂ is above what the claim implies.", *order], None
-    errors = f"{found.gap / found.standard_error:.1f} standard errors"
-    chance = f"chance alone gives as much with probability at most {at_most(found.chance, '.1g')} (asymptotic)"
+    errors = f"{separation.gap / separation.standard_error:.1f} standard errors"
+    chance = f"chance alone gives as much with probability at most {at_most(separation.chance, '.1g')} (asymptotic)"
     shown = (
-        f"the largest excess of an estimate over the claim is {errors}, at ε = {found.epsilon:g}; "
-        f"{'chance alone explains it' if found.is_chance else chance}"
+        f"the largest excess of an estimate over the claim is {errors}, at ε = {separation.epsilon:g}; "
+        f"{'chance alone explains it' if separation.is_chance else chance}"
     )
-    return shown, [_separation(verdict, found), *order], found.epsilon
+    return shown, [_separation(verdict, separation), *order], separation.epsilon
 
 
-def _separation(verdict: Verdict, found: Separation) -> str:
+def _separation(verdict: Verdict, separation: Separation) -> str:
     """Where the largest gap is, and what would separate it from the claim."""
     result = verdict.result
     over = int((result["delta"][verdict.known] > verdict.claimed[verdict.known]).sum())
     head = (
-        f"δ̂ is above the claim at {over:,} of {int(verdict.known.sum()):,} entries. The largest gap is at ε = {found.epsilon:g}, "
-        f"{result.describe_pair(found.pair)}, {found.direction}: {found.gap:.2g}, with a standard error of "
-        f"{found.standard_error:.2g}."
+        f"δ̂ is above the claim at {over:,} of {int(verdict.known.sum()):,} entries. The largest gap is at "
+        f"ε = {separation.epsilon:g}, "
+        f"{result.describe_pair(separation.pair)}, {separation.direction}: {separation.gap:.2g}, with a standard error of "
+        f"{separation.standard_error:.2g}."
     )
-    column = int(np.flatnonzero(result["epsilon"] == found.epsilon)[0])
-    if not result.has_bound((found.pair, DIRECTIONS.index(found.direction), column)):
-        is_other = result.has_bound(np.s_[found.pair, :, column])
+    column = int(np.flatnonzero(result["epsilon"] == separation.epsilon)[0])
+    if not result.has_bound((separation.pair, DIRECTIONS.index(separation.direction), column)):
+        is_other = result.has_bound(np.s_[separation.pair, :, column])
         what = (
             "direction has no bound (target.direction)" if is_other else "ε has no bound of its own (estimate.certify)"
         )
         return f"{head} That {what}: another study, with fresh draws, could certify it."
-    if found.test is None:
+    if separation.test is None:
         return f"{head} No number of {result.method.tests_words} that can be drawn would separate it from the claim."
-    leftover = round_up(found.leftover) if found.leftover else found.leftover
-    return f"{head} {result.method.describe_needed(found.test, found.now, leftover)}"
+    leftover = round_up(separation.leftover) if separation.leftover else separation.leftover
+    return f"{head} {result.method.describe_needed(separation.test, separation.now, leftover)}"
 
 
 def _order(verdict: Verdict) -> list[str]:
     """What is certified of the divergence that the claim limits."""
-    found, limit = verdict.order, verdict.claim.limit
-    if found is None or limit is None:
+    certified, limit = verdict.order, verdict.claim.limit
+    if certified is None or limit is None:
         return []
     name = "ρ" if limit.order is None else "KL" if limit.order == 1.0 else f"D of order {limit.order:g}"
-    who = "" if found.pair is None else f" by {verdict.result.describe_pair(found.pair)}, {found.direction}"
+    who = "" if certified.pair is None else f" by {verdict.result.describe_pair(certified.pair)}, {certified.direction}"
     words = (
-        f"{name} is at least {at_least(found.lower, '.5f')}{who}; the claim allows "
-        f"{found.claimed:g}{' (violated)' if found.violated else ''}; certified with confidence "
+        f"{name} is at least {at_least(certified.lower, '.5f')}{who}; the claim allows "
+        f"{certified.claimed:g}{' (violated)' if certified.violated else ''}; certified with confidence "
         f"{percent(verdict.result.confidence)}, together with the bounds on δ."
     )
-    return [words if found.estimate is None else f"{words} D̂ is {found.estimate:.5f} (asymptotic)."]
+    return [words if certified.estimate is None else f"{words} D̂ is {certified.estimate:.5f} (asymptotic)."]
 
 
 def _pure(verdict: Verdict) -> tuple[str, list[str], float | None]:
     """The same by what is certified of pure ε."""
-    found, result = verdict.pure, verdict.result
-    if found is None:
+    pure, result = verdict.pure, verdict.result
+    if pure is None:
         return "no pair is tested yet", [], None
-    lower, is_binned = at_least(found.lower, ".5f"), "interval" in result.notions
-    who = "midpoints of the domain" if found.pair < 0 else f"{result.describe_pair(found.pair)}, {found.direction}"
+    lower, is_binned = at_least(pure.lower, ".5f"), "interval" in result.notions
+    who = "midpoints of the domain" if pure.pair < 0 else f"{result.describe_pair(pure.pair)}, {pure.direction}"
     judge = "the limits of all bins" if is_binned else "the test of [pure]"
-    violated = " (violated)" if found.violated else ""
+    violated = " (violated)" if pure.violated else ""
     details = [
-        f"Pure ε is at least {lower} by {who}; the claim allows {found.claimed:g}{violated}. It is judged by {judge} alone."
+        f"Pure ε is at least {lower} by {who}; the claim allows {pure.claimed:g}{violated}. It is judged by {judge} alone."
     ]
     upper = (result.pure or {}).get("upper")
-    if upper is not None and upper <= found.claimed:
-        where = "this domain" if found.pair < 0 else "these pairs"
+    if upper is not None and upper <= pure.claimed:
+        where = "this domain" if pure.pair < 0 else "these pairs"
         details.append(
             f"Of {where} the claim holds if {assumed(result)}, and {NO_ATOMS}: pure ε is then at most "
             f"{at_most(upper, '.5f')}, with the same confidence."
         )
     elif verdict.verdict == CONSISTENT:
         details.append("No estimate from a tested set is above the claim.")
-    elif not found.violated:
-        shown = f"{found.estimate:.5f}" if math.isfinite(found.estimate) else "infinite"
-        whose = "that set" if found.estimate_pair == found.pair else f"the set of pair {found.estimate_pair}"
+    elif not pure.violated:
+        shown = f"{pure.estimate:.5f}" if math.isfinite(pure.estimate) else "infinite"
+        whose = "that set" if pure.estimate_pair == pure.pair else f"the set of pair {pure.estimate_pair}"
         details.append(f"The estimate from {whose} is above the claim ({shown}), but not certified.")
     if verdict.known.size:
         details.append("The bounds on δ are a family of their own, by which this claim is not judged.")
-    shown = f"pure ε is at least {lower}, and {found.claimed:g} is claimed"
-    return shown if found.violated else "an estimate lies above it", details, None
+    shown = f"pure ε is at least {lower}, and {pure.claimed:g} is claimed"
+    return shown if pure.violated else "an estimate lies above it", details, None
 
 
 def _unclaimed(result: Result) -> Sentence:

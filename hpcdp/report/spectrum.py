@@ -136,17 +136,17 @@ def _others_bounds(rows: Sequence[Entry], many: bool) -> list[str]:
 def _notes(result: Result) -> list[str]:
     """What each column of the spectrum rests on."""
     sure, certify = percent(result.confidence), result.study.estimate.certify
-    found = result.method.describe_columns(result, sure)
+    paragraphs = result.method.describe_columns(result, sure)
     if certify is not None:
         anchors = ", ".join(f"{epsilon:g}" for epsilon in certify)
-        found.append(
+        paragraphs.append(
             f"† no bound of its own: what the bounds at ε = {anchors} (estimate.certify), which share the failure "
             "probability, say there: each limits P(S) and Q(S) of a set S, and so δ at every ε; as sure as they are."
         )
-    found += limit_words([result])
+    paragraphs += limit_words([result])
     if stated := result.accuracy():
-        found += [f"{name}: {words}" for name, words in state_lines(stated, sure, result.method.pools)]
-    return found
+        paragraphs += [f"{name}: {words}" for name, words in state_lines(stated, sure, result.method.pools)]
+    return paragraphs
 
 
 def read_tradeoff(result: Result, _: Any = None) -> Reading:
@@ -174,8 +174,8 @@ def read_tradeoff(result: Result, _: Any = None) -> Reading:
 
 def leading_points(result: Result) -> list[dict[str, Any]]:
     """Trade-off points, those of the most exposed pairs first."""
-    found = find_exposure(result) if result["delta"].size else None
-    ranks = {int(pair): rank for rank, pair in enumerate(found.order)} if found is not None else {}
+    exposure = find_exposure(result) if result["delta"].size else None
+    ranks = {int(pair): rank for rank, pair in enumerate(exposure.order)} if exposure is not None else {}
     return sorted(result.tradeoff(), key=lambda point: ranks.get(point["pair"], len(ranks)))
 
 

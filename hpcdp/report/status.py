@@ -67,18 +67,18 @@ def status(store: str | Path) -> str:
 
 def _stages(problem: Problem, index: Index) -> list[str]:
     """Of every stage what is done and to do."""
-    found = []
+    progress = []
     for stage in problem.kept_stages:
         blocks = [stage.block_named(name) for name in index.samples]  # a stage may have far more blocks than records
         done = sum(
             len(stage.block_chunks(block[1])) for block in blocks if block is not None and block[0] in problem.laws
         )
-        found.append((f"sample {stage.name}", done, stage.chunks * len(problem.laws), "chunks "))
-    found += [
+        progress.append((f"sample {stage.name}", done, stage.chunks * len(problem.laws), "chunks "))
+    progress += [
         (p.name, p.done, p.total, f"{p.unit} " * bool(p.unit)) for p in method_of(problem).progress(problem, index)
     ]
     lines = [
-        _line(name, f"{done:,} of {total:,} {unit}done, {total - done:,} to do") for name, done, total, unit in found
+        _line(name, f"{done:,} of {total:,} {unit}done, {total - done:,} to do") for name, done, total, unit in progress
     ]
     return lines + [_line(name, words) for name, words in method_of(problem).describe_learned(problem, index)]
 
@@ -93,8 +93,8 @@ def _batches(layout: Layout, index: Index, problem: Problem) -> list[str]:
     from hpcdp.results.sequential import stored_audits
 
     return lines + [
-        _line("audited", f"{one.claim}: {one.verdict}, after {one.looks[-1].samples:,} samples per database")
-        for one in stored_audits(layout, problem.study)
+        _line("audited", f"{audit.claim}: {audit.verdict}, after {audit.looks[-1].samples:,} samples per database")
+        for audit in stored_audits(layout, problem.study)
     ]
 
 
@@ -162,10 +162,10 @@ def _used(layout: Layout) -> list[str]:
 
 
 def _runs(layout: Layout, is_running: bool) -> list[str]:
-    found = [body for _, body in read_records(layout, "runs") if not isinstance(body, DamagedError)]
-    lines = [_line("runs", f"{len(found)}")]
-    if found:
-        last = found[-1]
+    runs = [body for _, body in read_records(layout, "runs") if not isinstance(body, DamagedError)]
+    lines = [_line("runs", f"{len(runs)}")]
+    if runs:
+        last = runs[-1]
         end = last["end"]["time"] if "end" in last else "(no end noted)"
         lines.append(_line("last run", f"{last['begin']['host']}, from {last['begin']['time']} to {end}"))
         if last.get("stopped"):
@@ -180,16 +180,16 @@ def _runs(layout: Layout, is_running: bool) -> list[str]:
 
 def _log_files(folder: JobFolder, job: str | None = None) -> list[Path]:
     """Logs, drivers' first, each kind in the order of its jobs; StudyError when there is none, or none of this job."""
-    found = sorted(folder.logs.glob("*.log"), key=lambda p: (not p.name.startswith("driver"), len(p.name), p.name))
+    paths = sorted(folder.logs.glob("*.log"), key=lambda p: (not p.name.startswith("driver"), len(p.name), p.name))
     if job is not None:
-        chosen = [path for path in found if job in path.stem.split("-")]
+        chosen = [path for path in paths if job in path.stem.split("-")]
         if not chosen:
-            names = ", ".join(path.stem for path in found) or "none"
+            names = ", ".join(path.stem for path in paths) or "none"
             raise StudyError(f"--job: one of the logs in {folder.logs} ({names}); given: {job}")
         return chosen
-    if not found:
+    if not paths:
         raise StudyError(f"no logs in {folder.logs}: no job of this store has begun")
-    return found
+    return paths
 
 
 def logs(folder: JobFolder, lines: int, job: str | None = None) -> Iterator[str]:

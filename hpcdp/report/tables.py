@@ -252,10 +252,10 @@ def wrapped(paragraphs: Iterable[str], width: int = 120) -> list[str]:
 
 def look_up(entry: Entry, key: str) -> Any:
     """A value by its dotted key; None where it, or a table on the way, is not there."""
-    found: Any = entry
+    value: Any = entry
     for name in key.split("."):
-        found = None if found is None else found.get(name)
-    return found
+        value = None if value is None else value.get(name)
+    return value
 
 
 def exact_text(value: Any) -> str | None:

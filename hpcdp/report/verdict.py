@@ -29,11 +29,11 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def to_json(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
     """One object: the worst verdict at the top; with several claims, all of them under "claims", and "ranking"."""
-    found = worst(verdicts).to_dict()
+    body = worst(verdicts).to_dict()
     if len(verdicts) > 1:
-        found["claims"] = [verdict.to_dict() for verdict in verdicts]
-        found["ranking"] = None if ranking is None else ranking.to_dict()
-    return json_text(found)
+        body["claims"] = [verdict.to_dict() for verdict in verdicts]
+        body["ranking"] = None if ranking is None else ranking.to_dict()
+    return json_text(body)
 
 
 def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:

@@ -63,19 +63,19 @@ def trust_words(study: Study, tried: str = "the first chunk of each database") -
 
     tried: the outputs that a class of somebody else was tried on.
     """
-    e, found = study.estimate, []
+    e, paragraphs = study.estimate, []
     foreign = e.foreign
     if foreign is not None:
-        found.append(
+        paragraphs.append(
             f"Certified numbers also rest on {foreign} judging each output by itself, whatever else is in its batch. That was "
             f"tried on trial outputs and on {tried}, not proved."
         )
     if not study.mechanism.reproducible:
-        found.append(
+        paragraphs.append(
             "reproducible = false: a chunk that failed is drawn anew, so that certified numbers are of the distribution of "
             "outputs given that the mechanism does not fail. Whether it fails may tell D from D′; that is not counted."
         )
-    return found
+    return paragraphs
 
 
 def shared_words(result: Result, sizes: bool = True) -> list[str]:
@@ -100,10 +100,8 @@ def shared_words(result: Result, sizes: bool = True) -> list[str]:
 def _equal_words(result: Result) -> list[str]:
     """That a pair compares a database with itself."""
     equal = [str(pair["pair"]) for pair in result.pairs if pair.get("equal")]
-    some = ", ".join(equal[:6]) + (", …" if len(equal) > 6 else "")
-    words = (
-        f"WARNING: D and D′ are equal in pair{'s' * (len(equal) > 1)} {some}: δ is 0 there, whatever the mechanism does"
-    )
+    numbers = ", ".join(equal[:6]) + (", …" if len(equal) > 6 else "")
+    words = f"WARNING: D and D′ are equal in pair{'s' * (len(equal) > 1)} {numbers}: δ is 0 there, whatever the mechanism does"
     return [words] if equal else []
 
 
@@ -114,5 +112,5 @@ def origin_names(result: Result) -> list[str]:
 
 def origin_of(pair: Mapping[str, Any]) -> dict[str, Any]:
     """These columns of a pair, rows apart by spaces."""
-    found = {key: pair.get(key, "") for key in _ORIGIN}
-    return {key: " ".join(map(str, value)) if isinstance(value, list) else value for key, value in found.items()}
+    columns = {key: pair.get(key, "") for key in _ORIGIN}
+    return {key: " ".join(map(str, value)) if isinstance(value, list) else value for key, value in columns.items()}

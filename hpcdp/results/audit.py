@@ -196,24 +196,24 @@ def turn(errors: NDArray[Any], side: str) -> NDArray[Any]:
 
 
 def _box(
-    claim: Claim, place: tuple[int, str], eta: float, found: Ints, n: Ints, level: float, limits: Limits | None
+    claim: Claim, place: tuple[int, str], eta: float, errors: Ints, n: Ints, level: float, limits: Limits | None
 ) -> Box:
     pair, side = place
-    over = np.ones(2) if limits is None else error_limits(found, n, np.asarray(level), limits)
+    over = np.ones(2) if limits is None else error_limits(errors, n, np.asarray(level), limits)
     turned = turn(over, side)
     margin = float(margins(claim.tradeoff, turned))
     return Box(
         pair=pair,
         orientation=side,
         eta=eta,
-        alpha=float(found[0] / n[0]),
-        beta=float(found[1] / n[1]),
+        alpha=float(errors[0] / n[0]),
+        beta=float(errors[1] / n[1]),
         alpha_upper=float(over[0]),
         beta_upper=float(over[1]),
         level=float(level),
         claimed=float(claim.tradeoff(min(1.0, float(turned[0])))),
         margin=margin,
-        point_margin=float(margins(claim.tradeoff, turn(found / n, side))),
+        point_margin=float(margins(claim.tradeoff, turn(errors / n, side))),
         violated=margin > 0.0,
     )
 

@@ -47,12 +47,12 @@ def bootstrap(result: Result, replicates: int = 400) -> list[Error]:
     """
     rng = np.random.default_rng(result.study.seed)
     records = Records(result.layout.root)
-    found = []
+    errors = []
     for column in np.flatnonzero(~np.isnan(result["spectrum_delta"])):
         place = (int(result["spectrum_pair"][column]), int(result["spectrum_direction"][column]), int(column))
         level = float(result["epsilon"][column])
         method, values = result.method.resample(result.arrays, records, place, replicates, rng)
-        found.append(
+        errors.append(
             Error(
                 epsilon=level,
                 delta=float(result["delta"][place]),
@@ -63,4 +63,4 @@ def bootstrap(result: Result, replicates: int = 400) -> list[Error]:
                 method=method,
             )
         )
-    return found
+    return errors

@@ -120,15 +120,15 @@ def compare(results: Sequence[Result]) -> Comparison:
         raise StudyError(
             f"compare: needs studies with counts by ε; given, with [pure] or [at_risk]: {', '.join(without)}"
         )
-    found = [_leading(result) for result in results]
-    places = [[_place(levels, e) for levels, _ in found] for e in found[0][0]]
+    leading = [_leading(result) for result in results]
+    places = [[_place(levels, e) for levels, _ in leading] for e in leading[0][0]]
     shared = [row for row in places if None not in row]
     if not shared:
-        grids = "; ".join(f"{r.name}: {', '.join(f'{e:g}' for e in found[i][0])}" for i, r in enumerate(results))
+        grids = "; ".join(f"{r.name}: {', '.join(f'{e:g}' for e in leading[i][0])}" for i, r in enumerate(results))
         raise StudyError(f"compare: the stores have no ε in common that is counted in each ({grids})")
     columns = np.array(shared, np.int64)
-    common = found[0][0][columns[:, 0]]
-    values = np.stack([rows[:, columns[:, i]] for i, (_, rows) in enumerate(found)])
+    common = leading[0][0][columns[:, 0]]
+    values = np.stack([rows[:, columns[:, i]] for i, (_, rows) in enumerate(leading)])
     return Comparison(tuple(results), _names(results), common, *np.moveaxis(values, 1, 0))
 
 

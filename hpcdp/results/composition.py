@@ -140,8 +140,8 @@ def _joint_confidence(parts: Sequence[Spectrum]) -> float:
 
 def _distinct(levels: Floats) -> Floats:
     """Sorted levels, of those that differ by rounding only one."""
-    found = np.unique(levels)
-    return found[np.concatenate([[True], np.diff(np.round(found, _DIGITS)) > 0.0])]
+    distinct = np.unique(levels)
+    return distinct[np.concatenate([[True], np.diff(np.round(distinct, _DIGITS)) > 0.0])]
 
 
 def _largest(parts: Sequence[Spectrum], name: str) -> Spectrum:
@@ -216,8 +216,8 @@ def _least_sum(levels: Floats, a: Spectrum, b: Spectrum, name: str) -> Floats:
             # the tolerance is that of `_distinct`: a sum that misses the level by rounding still splits it
             rest = levels - level
             fits = rest >= -(10.0**-_DIGITS)
-            found = _between(_snapped(rest[fits], other.epsilon), other.epsilon, getattr(other, name))
-            best[fits] = np.minimum(best[fits], value + found)
+            interpolated = _between(_snapped(rest[fits], other.epsilon), other.epsilon, getattr(other, name))
+            best[fits] = np.minimum(best[fits], value + interpolated)
     return best
 
 

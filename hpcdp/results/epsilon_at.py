@@ -68,8 +68,8 @@ class Level:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON and CSV have it."""
-        found = {name: value for name, value in vars(self).items() if name != "up_to_leftover"}
-        return found if self.up_to_leftover is None else found | {"lower_up_to_leftover": self.up_to_leftover}
+        entry = {name: value for name, value in vars(self).items() if name != "up_to_leftover"}
+        return entry if self.up_to_leftover is None else entry | {"lower_up_to_leftover": self.up_to_leftover}
 
 
 def level_at(arrays: Arrays, resolution: Resolution, delta: float, alone: bool = False) -> Level:
@@ -84,20 +84,20 @@ def level_at(arrays: Arrays, resolution: Resolution, delta: float, alone: bool =
     accepted = "a number from 0 to below 1"
     if not 0.0 <= number_of("delta", delta, accepted) < 1.0:
         raise wrong("delta", delta, accepted)
-    low, estimate, found, reach, upper = _estimate(arrays, resolution, delta)
+    low, estimate, kind, reach, upper = _estimate(arrays, resolution, delta)
     has_no_sets = any(
         name in arrays for name in ("errors", "block_exceed", "lower_up_to_leftover")
     )  # with counts of their own
     family = OF_DELTA if has_no_sets else ALONE if alone and delta == 0.0 else EVERY
     lower, cell = _certified(arrays, delta, family)
-    if found == BELOW and reach is not None and reach < lower:  # sets of larger ε show more than δ̂ at the smallest
-        low, estimate, found, reach = lower, lower, BRACKETED, None
+    if kind == BELOW and reach is not None and reach < lower:  # sets of larger ε show more than δ̂ at the smallest
+        low, estimate, kind, reach = lower, lower, BRACKETED, None
     low, estimate, upper = (None if v is None else max(v, lower) for v in (low, estimate, upper))
     within = _up_to_leftover(arrays, delta)
     pair = named = at = None
     if lower > 0.0 and cell is not None:
         pair, named, at = cell[0], DIRECTIONS[cell[1]], float(arrays["epsilon"][1][cell[2]])
-    return Level(delta, estimate, found, reach, upper, lower, pair, named, at, family, within, low)
+    return Level(delta, estimate, kind, reach, upper, lower, pair, named, at, family, within, low)
 
 
 def _up_to_leftover(arrays: Arrays, delta: float) -> float | None:
@@ -120,15 +120,15 @@ def _estimate(
         return None, None, NO_ESTIMATE, None, None
     epsilons, rows, limits = arrays["epsilon"][1][columns], resolution.rows[columns], resolution.limits[columns]
     values = np.where(rows, arrays["spectrum_delta"][1][columns], limits)
-    place, found = crossing(epsilons, values, rows, delta)
+    place, kind = crossing(epsilons, values, rows, delta)
     optimistic = np.where(rows, arrays["spectrum_upper"][1][columns], limits)
     top, how = crossing(epsilons, optimistic, np.ones(columns.size, np.bool_), delta)
     upper = top if how == BRACKETED else None
-    if found == BRACKETED:
+    if kind == BRACKETED:
         over = np.flatnonzero(rows & (values > delta))[-1:]
         ends = columns[over[0] : over[0] + 2] if over.size else over
-        return min(place, float(_shown(arrays, ends, delta).max(initial=0.0))), place, found, None, upper
-    return None, None, found, None if np.isnan(place) else place, upper
+        return min(place, float(_shown(arrays, ends, delta).max(initial=0.0))), place, kind, None, upper
+    return None, None, kind, None if np.isnan(place) else place, upper
 
 
 def _shown(arrays: Arrays, columns: NDArray[np.intp], delta: float) -> Floats:

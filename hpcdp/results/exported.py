@@ -145,7 +145,7 @@ def _arrays(data: bytes, described: Mapping[str, Any]) -> Arrays:
     """Arrays with the dimensions and types that they had in the store."""
     import xarray as xr
 
-    found: Arrays = {}
+    arrays: Arrays = {}
     with xr.open_dataset(io.BytesIO(data), engine="scipy", decode_cf=False) as stored:
         for name, (dims, dtype, shape) in described.items():
             if np.dtype(dtype).kind not in "biuf":
@@ -153,5 +153,5 @@ def _arrays(data: bytes, described: Mapping[str, Any]) -> Arrays:
             values = np.empty(shape, dtype) if 0 in shape else stored[name].values.astype(dtype)
             if values.shape != tuple(shape):
                 raise ValueError(f"{name}: of shape {values.shape}, not {shape}")
-            found[name] = (tuple(dims), values)
-    return found
+            arrays[name] = (tuple(dims), values)
+    return arrays

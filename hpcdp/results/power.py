@@ -120,12 +120,12 @@ def _played(claim: Claim, outcomes: Outcomes, failure: float) -> int | None:
     """
     rng, lines = np.random.default_rng(_SEED), lines_of(claim.convex_tradeoff)
     loss = np.clip(outcomes.loss, -1e3, 1e3)  # what only one law can give is beyond every other
-    found: list[float] = []
-    while len(found) < _GAMES:
-        found.append(_game(rng, outcomes, loss, lines, failure))
-        if 2 * found.count(np.inf) > _GAMES:
+    stops: list[float] = []
+    while len(stops) < _GAMES:
+        stops.append(_game(rng, outcomes, loss, lines, failure))
+        if 2 * stops.count(np.inf) > _GAMES:
             return None
-    return _rounded(float(np.median(found)))
+    return _rounded(float(np.median(stops)))
 
 
 def _game(rng: np.random.Generator, outcomes: Outcomes, loss: Floats, lines: Lines, failure: float) -> float:

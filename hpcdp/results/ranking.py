@@ -127,14 +127,14 @@ def _covariances(result: Result, chosen: _Leading) -> list[tuple[Ints, Floats]]:
     tapes covariances are not known, so that cells are taken as fully dependent, which is on the safe side."""
     if "exceed" not in result.arrays:
         return [(np.array([i]), np.array([[error**2]])) for i, error in enumerate(chosen.error)]
-    found = []
+    blocks = []
     for pair in np.unique(chosen.pair):
         block = np.flatnonzero(chosen.pair == pair)
         place = (chosen.pair[block], chosen.direction[block], chosen.column[block])
         exceed, test = result["exceed"][place] + 1.0, result["test"][place] + 2.0
         inflation, direction = np.exp(chosen.epsilon[block]), chosen.direction[block]
-        found.append((block, _covariance(exceed / test, test, inflation, direction)))
-    return found
+        blocks.append((block, _covariance(exceed / test, test, inflation, direction)))
+    return blocks
 
 
 def _covariance(share: Floats, test: Floats, inflation: Floats, direction: Ints) -> Floats:

@@ -123,11 +123,11 @@ def renyi_levels(arrays: Arrays, orders: Sequence[float]) -> list[RenyiLevel]:
 
 def zcdp_level(arrays: Arrays) -> ZcdpLevel:
     """ρ, certified."""
-    found = zcdp_lower(make_lower_pieces(arrays))
-    if found.lower == 0.0:
+    concentration = zcdp_lower(make_lower_pieces(arrays))
+    if concentration.lower == 0.0:
         return ZcdpLevel(0.0, None, None, None)
-    pair, direction = found.place
-    return ZcdpLevel(found.lower, found.order, DIRECTIONS[direction], pair)
+    pair, direction = concentration.place
+    return ZcdpLevel(concentration.lower, concentration.order, DIRECTIONS[direction], pair)
 
 
 def _told_classes(arrays: Arrays) -> NDArray[np.int64] | None:

@@ -224,7 +224,7 @@ class Result(Shown):
         names = ["delta", "pair", "direction", "lower", "lower_pair", "lower_direction", "upper"]
         for bound in self.method.further_bounds:
             names += [bound, f"{bound}_pair", f"{bound}_direction"]
-        found = []
+        rows = []
         for column in np.flatnonzero(~np.isnan(self["spectrum_delta"])).tolist():
             values = [self[f"spectrum_{name}"][column].item() for name in names]
             told = [DIRECTIONS[v] if n.endswith("direction") else v for n, v in zip(names, values, strict=True)]
@@ -232,8 +232,8 @@ class Result(Shown):
             row |= {"resolved": bool(self.resolution.rows[column]), "limit": self.resolution.limit(column)}
             if self.study.estimate.certify is not None:
                 row["certified"] = self.has_bound(np.s_[:, :, column])
-            found.append(row)
-        return found
+            rows.append(row)
+        return rows
 
     def tradeoff(self) -> list[dict[str, Any]]:
         """Trade-off points, pair by pair, η ascending."""

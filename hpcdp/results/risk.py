@@ -66,11 +66,11 @@ def _estimate(result: Result, epsilon: float) -> tuple[float | None, float | Non
     if not is_plain or not columns.size:  # else the sets are others than {L̂ > ε}
         return None, None, None, None
     exceed, test = (result[name][:, :, columns[0]] for name in ("exceed", "test"))
-    found = exceed[:, 0] + exceed[:, 1, ::-1]
+    beyond = exceed[:, 0] + exceed[:, 1, ::-1]
     whole = exceed.min(axis=(1, 2)) >= 0
     if not whole.any():
         return None, None, None, None
-    shares = np.where(whole[:, None], found / np.maximum(test[:, 0], 1), -1.0)
+    shares = np.where(whole[:, None], beyond / np.maximum(test[:, 0], 1), -1.0)
     pair, side = (int(i) for i in np.unravel_index(shares.argmax(), shares.shape))
     share = float(shares[pair, side])
     error = math.sqrt(share * (1.0 - share) / float(test[pair, 0, side]))

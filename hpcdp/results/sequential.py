@@ -188,7 +188,7 @@ def note_audit(layout: Layout, key: str, claim: str, orientation: str, rounds: R
 
 def stored_audits(layout: Layout, study: Study) -> list[SequentialAudit]:
     """The sequential audits of a store that have looked, in the order of their claims."""
-    found = []
+    audits = []
     for _, body in read_records(layout, AUDITS):
         if isinstance(body, DamagedError):
             continue
@@ -201,8 +201,8 @@ def stored_audits(layout: Layout, study: Study) -> list[SequentialAudit]:
                 break
         if looks:
             cells = cells_of(wealths)
-            found.append(SequentialAudit(study, body["claim"], body["orientation"], rounds, looks, cells))
-    return sorted(found, key=lambda audit: (audit.claim, audit.orientation, audit.rounds.batch, len(audit.cells)))
+            audits.append(SequentialAudit(study, body["claim"], body["orientation"], rounds, looks, cells))
+    return sorted(audits, key=lambda audit: (audit.claim, audit.orientation, audit.rounds.batch, len(audit.cells)))
 
 
 def _played(layout: Layout, key: str, most: int) -> Iterator[dict[str, Any]]:

@@ -148,12 +148,12 @@ class Verdict(Shown):
 
     def cells(self) -> list[dict[str, Any]]:
         """Every cell that has all its counts, pair by pair, forward before reverse, ε as in the study."""
-        found = []
+        entries = []
         for place in zip(*np.nonzero(self.known), strict=True):
             delta, lower, claimed = (
                 float(a[place]) for a in (self.result["delta"], self.result["lower"], self.claimed)
             )
-            found.append(
+            entries.append(
                 {
                     "pair": int(place[0]),
                     "direction": DIRECTIONS[place[1]],
@@ -166,7 +166,7 @@ class Verdict(Shown):
                     "violated": lower > claimed,
                 }
             )
-        return found
+        return entries
 
     @property
     def _separation(self) -> dict[str, Any] | None:
@@ -259,21 +259,21 @@ def _verify_pure(result: Result, claim: Claim, claimed: float) -> Verdict:
     """By the limit of the set that training chose of each pair, whatever the cells show."""
     known = ~np.isnan(result["delta"])
     allowed = np.broadcast_to(claim.implied(result["epsilon"]), known.shape)
-    found = _certified_pure(result, claimed)
-    if found is not None and found.violated:
+    certified = _certified_pure(result, claimed)
+    if certified is not None and certified.violated:
         verdict = VIOLATION
     else:
-        is_below = found is not None and found.estimate <= claimed
+        is_below = certified is not None and certified.estimate <= claimed
         verdict = CONSISTENT if is_below and result.depends is None else NOT_SEPARABLE
-    return Verdict(result, claim, verdict, known, allowed, careful_error(result), None, None, found, PURE)
+    return Verdict(result, claim, verdict, known, allowed, careful_error(result), None, None, certified, PURE)
 
 
 def _certified_pure(result: Result, claimed: float) -> CertifiedPure | None:
     """Of the pair with the largest limit: where all are tested their limits hold together."""
-    found = result.pure
-    if found is None:
+    pure = result.pure
+    if pure is None:
         return None
-    entries = found["rows"] or [found]
+    entries = pure["rows"] or [pure]
     best = max(entries, key=lambda entry: float(entry["certified"]))
     top = max(entries, key=_pure_estimate)
     lower, pair = float(best["certified"]), best.get("pair", -1)
@@ -299,8 +299,8 @@ def _certified_order(result: Result, claim: Claim) -> CertifiedOrder | None:
     if order is None:
         rho = result.zcdp()
         return CertifiedOrder(rho.order, rho.lower, most, rho.lower > most, rho.pair, rho.direction)
-    found = result.renyi([order])[0]
-    return CertifiedOrder(order, found.lower, most, found.lower > most, found.pair, found.direction, found.estimate)
+    level = result.renyi([order])[0]
+    return CertifiedOrder(order, level.lower, most, level.lower > most, level.pair, level.direction, level.estimate)
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:

@@ -62,16 +62,16 @@ def read_outputs(path: Path, schema: Schema, size: int, out: Outputs | None = No
     return outputs
 
 
-def read_chunks(path: Path, schema: Schema, size: int, chunk: int, some: Sequence[int]) -> Iterator[Outputs]:
+def read_chunks(path: Path, schema: Schema, size: int, chunk: int, numbers: Sequence[int]) -> Iterator[Outputs]:
     """Some of the chunks of so many outputs, one after another; DamagedError as `read_outputs`."""
     if schema.kind in ("int", "float"):
-        for outputs in read_parts(path, chunk, some, schema.shape(size)):
+        for outputs in read_parts(path, chunk, numbers, schema.shape(size)):
             if outputs.dtype != schema.dtype:
                 raise DamagedError(_OTHER)
             yield outputs
         return
     whole = read_outputs(path, schema, size)
-    yield from (whole[i * chunk : (i + 1) * chunk] for i in some)
+    yield from (whole[i * chunk : (i + 1) * chunk] for i in numbers)
 
 
 def _read_bits(path: Path, shape: tuple[int, ...]) -> Outputs:

@@ -42,9 +42,9 @@ def _parts(study: dict[str, Any]) -> list[Any]:
     mechanism, pairs = study.get("mechanism"), study.get("pairs")
     given = pairs.get("given") if isinstance(pairs, dict) else None
     relative = pairs.get("relative") if isinstance(pairs, dict) else None
-    found = [mechanism.get("call")] if isinstance(mechanism, dict) else []
-    found += [pair.get("d") for pair in given[:1] if isinstance(pair, dict)] if isinstance(given, list) else []
-    return found + ((relative.get("databases") or [])[:1] if isinstance(relative, dict) else [])
+    parts = [mechanism.get("call")] if isinstance(mechanism, dict) else []
+    parts += [pair.get("d") for pair in given[:1] if isinstance(pair, dict)] if isinstance(given, list) else []
+    return parts + ((relative.get("databases") or [])[:1] if isinstance(relative, dict) else [])
 
 
 def _is_object(part: Any) -> bool:

@@ -139,9 +139,9 @@ def _index(shape: tuple[int, ...], dtype: np.dtype[Any], inner: int) -> NDArray[
 
 def _filled(values: NDArray[Any], rows: int) -> NDArray[Any]:
     """The last rows, and up to the end of the chunk what stands for no value."""
-    found = np.full((rows, *values.shape[1:]), np.nan if values.dtype.kind == "f" else 0, values.dtype)
-    found[: len(values)] = values
-    return found
+    filled = np.full((rows, *values.shape[1:]), np.nan if values.dtype.kind == "f" else 0, values.dtype)
+    filled[: len(values)] = values
+    return filled
 
 
 def _write_checked(file: BinaryIO, values: NDArray[Any]) -> None:
@@ -171,16 +171,16 @@ def read_array(path: Path, *shapes: tuple[int, ...], out: NDArray[Any] | None = 
         return array
 
 
-def read_parts(path: Path, rows: int, some: Sequence[int], *shapes: tuple[int, ...]) -> Iterator[NDArray[Any]]:
+def read_parts(path: Path, rows: int, numbers: Sequence[int], *shapes: tuple[int, ...]) -> Iterator[NDArray[Any]]:
     """Some of an array's parts of so many rows, the last with fewer perhaps, one after another; DamagedError as `read_array`."""
     with damage_of(path):
         shape, dtype, inner = _describe(path, shapes)
         if inner != min(rows, shape[0]):
             whole = read_array(path, shape)
-            yield from (whole[rows * i : rows * (i + 1)] for i in some)
+            yield from (whole[rows * i : rows * (i + 1)] for i in numbers)
             return
         with _opened(path, shape, dtype, inner) as file:
-            for i in some:
+            for i in numbers:
                 file.seek(i * (_chunk_bytes(shape, dtype, inner) + _CHECK))
                 part = _read_checked(file, np.empty((inner, *shape[1:]), dtype.newbyteorder("<")))
                 yield part[: shape[0] - rows * i].astype(dtype, copy=False)
@@ -188,19 +188,19 @@ def read_parts(path: Path, rows: int, some: Sequence[int], *shapes: tuple[int, .
 
 def _describe(path: Path, shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
     """Shape, type and rows of a chunk of an array; ValueError where hpcdp writes no such array."""
-    found = read_metadata(path / "zarr.json")
-    shape, name, (first, *_) = found["shape"], found["data_type"], found["codecs"]
+    metadata = read_metadata(path / "zarr.json")
+    shape, name, (first, *_) = metadata["shape"], metadata["data_type"], metadata["codecs"]
     if not isinstance(shape, list) or len(shape) > _MOST_DIMENSIONS or any(type(n) is not int or n < 0 for n in shape):
         raise ValueError(f"shape: {str(shape)[:100]}; accepted: a length for each of at most {_MOST_DIMENSIONS} axes")
     if not isinstance(name, str) or name not in _TYPES:
         raise ValueError(f"data_type: {str(name)[:100]!r}; accepted: {', '.join(sorted(_TYPES))}")
-    own = first["configuration"] if first["name"] == "sharding_indexed" else found["chunk_grid"]["configuration"]
+    own = first["configuration"] if first["name"] == "sharding_indexed" else metadata["chunk_grid"]["configuration"]
     inner = own["chunk_shape"][0] if shape else 1
     if type(inner) is not int or not 1 <= inner <= max(1, *shape[:1], 1):
         raise ValueError(f"chunk_shape: {str(inner)[:100]}; accepted: a number of rows")
     form = _form(tuple(shape), np.dtype(name), inner)
-    if other := [key for key in form if found.get(key) != form[key]]:
-        raise ValueError(f"{other[0]}: {str(found.get(other[0]))[:200]}; accepted: {str(form[other[0]])[:200]}")
+    if other := [key for key in form if metadata.get(key) != form[key]]:
+        raise ValueError(f"{other[0]}: {str(metadata.get(other[0]))[:200]}; accepted: {str(form[other[0]])[:200]}")
     if shapes and tuple(shape) not in shapes:
         raise ValueError(f"it has shape {tuple(shape)}; it should have {' or '.join(map(str, shapes))}")
     return tuple(shape), np.dtype(name), inner

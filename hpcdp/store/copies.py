@@ -85,12 +85,12 @@ def run_copied(files: Mapping[str, bytes], function: Callable[..., Any], store: 
 
 def sent_files(layout: Layout, paths: Iterable[Path]) -> dict[str, bytes]:
     """Those of a store's files that are there, but for what has too many bytes to be sent, by their paths in it."""
-    found = {}
+    files = {}
     for path in paths:
         with suppress(FileNotFoundError):
             if path.parent.name != "counters" or path.stat().st_size <= MOST_SENT:
-                found[layout.relative(path)] = path.read_bytes()
-    return found
+                files[layout.relative(path)] = path.read_bytes()
+    return files
 
 
 def _put(path: Path, data: bytes) -> None:
@@ -109,8 +109,6 @@ def _modules(folder: Path) -> Iterator[Path]:
     for path in paths:
         with suppress(OSError):
             if path.is_dir() and (path / "__init__.py").is_file():
-                yield from (
-                    found for found in sorted(path.rglob("*")) if found.name.endswith(endings) and found.is_file()
-                )
+                yield from (file for file in sorted(path.rglob("*")) if file.name.endswith(endings) and file.is_file())
             elif path.name.endswith(endings) and path.is_file():
                 yield path

@@ -30,10 +30,10 @@ def store_databases(layout: Layout, databases: Mapping[str, Database], generatio
     there = read_databases(layout, databases)
     missing = {digest: database for digest, database in databases.items() if digest not in there}
     small = {digest: database for digest, database in missing.items() if _is_small(database)}
-    for some in _batches(small):
-        target = layout.databases / f"pack-{digest_json(sorted(some))}.npz"
+    for batch in _batches(small):
+        target = layout.databases / f"pack-{digest_json(sorted(batch))}.npz"
         with replacing(layout, generation, target) as new, open(new, "xb") as file:
-            dump_state(file, _packed([small[digest] for digest in some]))
+            dump_state(file, _packed([small[digest] for digest in batch]))
     for digest in missing.keys() - small.keys():
         with replacing(layout, generation, layout.database(digest)) as new, open(new, "xb") as file:
             np.save(file, missing[digest])
@@ -41,20 +41,20 @@ def store_databases(layout: Layout, databases: Mapping[str, Database], generatio
 
 def read_databases(layout: Layout, digests: Iterable[str]) -> dict[str, Database]:
     """Those of these databases that are there and whole, by digest; what does not match its digest is not."""
-    wanted, found = set(digests), {}
+    wanted, databases = set(digests), {}
     for pack in _packs(layout):
         with suppress(DamagedError):
             for database in _unpacked(pack):
                 if (digest := digest_array(database)) in wanted:
-                    found[digest] = database
-    for digest in wanted - found.keys():
+                    databases[digest] = database
+    for digest in wanted - databases.keys():
         path = layout.database(digest)
         with suppress(OSError, ValueError), open_regular(path, _MOST):
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # processes of a node share its memory
             database = mapped.view(np.ndarray)
             if database.size and digest_array(database) == digest:
-                found[digest] = database
-    return found
+                databases[digest] = database
+    return databases
 
 
 def lost_place(layout: Layout, digest: str) -> Path:
@@ -87,15 +87,15 @@ def _is_small(database: Database) -> bool:
 
 
 def _batches(databases: Mapping[str, Database]) -> Iterator[list[str]]:
-    some, size = [], 0
+    batch, size = [], 0
     for digest, database in databases.items():
-        some.append(digest)
+        batch.append(digest)
         size += database.nbytes
         if size >= _BYTES:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _packed(databases: list[Database]) -> dict[str, NDArray[Any]]:

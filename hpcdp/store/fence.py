@@ -124,12 +124,12 @@ def refuse_gone(layout: Layout, generation: Generation, cause: BaseException | N
 def holds(layout: Layout, generation: Generation) -> bool:
     """Whether the lease's file is that of this run, or cannot be read; not when it is gone or another run's."""
     try:
-        found = parse_json(read_bytes(layout.lease_file(generation)))
+        content = parse_json(read_bytes(layout.lease_file(generation)))
     except (FileNotFoundError, NotADirectoryError):
         return False
     except (ValueError, OSError):
         return True
-    return not isinstance(found, dict) or found.get("run") == generation.run
+    return not isinstance(content, dict) or content.get("run") == generation.run
 
 
 def _has_passage(layout: Layout, generation: Generation) -> bool:

@@ -149,10 +149,10 @@ _GATE = re.compile(r"(\d{6,})")
 def _numbers(layout: Layout, pattern: re.Pattern[str]) -> set[int]:
     """Generations that have a lease's file, or a gate; whatever else lies there is not hpcdp's."""
     try:
-        found = [pattern.fullmatch(name) for name in os.listdir(layout.lease)]
+        matches = [pattern.fullmatch(name) for name in os.listdir(layout.lease)]
     except (FileNotFoundError, NotADirectoryError):
         return set()
-    return {int(match[1]) for match in found if match}
+    return {int(match[1]) for match in matches if match}
 
 
 def latest_generation(layout: Layout) -> int:
@@ -221,10 +221,10 @@ def _age(layout: Layout, path: Path) -> float:
 def _read(path: Path) -> dict[str, Any]:
     unknown = {"host": "unknown", "process": "unknown"}  # damaged: taken over when it is old, like another host's
     try:
-        found = parse_json(read_bytes(path))
+        content = parse_json(read_bytes(path))
     except (ValueError, OSError):
         return unknown
-    return {**unknown, **found} if isinstance(found, dict) else unknown
+    return {**unknown, **content} if isinstance(content, dict) else unknown
 
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")

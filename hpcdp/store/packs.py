@@ -54,29 +54,31 @@ def recorded_pack(layout: Layout, block: str) -> str | None:
     """The pack in which a block lies, as records say; None where there is none."""
     if layout.root not in _recorded:
         _recorded.clear()
-        some = ((name, blocks) for name, blocks in recorded_packs(layout) if not isinstance(blocks, DamagedError))
-        _recorded[layout.root] = {block: name for name, blocks in some for block in blocks}
+        sound = ((name, blocks) for name, blocks in recorded_packs(layout) if not isinstance(blocks, DamagedError))
+        _recorded[layout.root] = {block: name for name, blocks in sound for block in blocks}
     return _recorded[layout.root].get(block)
 
 
 def prints_in(path: Path) -> Any:
     """The fingerprints of the chunks in a stored array (or group, of strings), by block; DamagedError where it says none."""
     try:
-        found = read_attributes(path, ("array", "group")).get("blocks")
+        blocks = read_attributes(path, ("array", "group")).get("blocks")
     except (ValueError, FileNotFoundError, NotADirectoryError):
         raise DamagedError(f"{path} is damaged or missing") from None
-    if not isinstance(found, dict) or not all(size_of(block) and _are_prints(some) for block, some in found.items()):
+    if not isinstance(blocks, dict) or not all(
+        size_of(block) and _are_prints(texts) for block, texts in blocks.items()
+    ):
         raise DamagedError(f"{path} is damaged: it does not say which chunks it holds")
-    return found
+    return blocks
 
 
 def _is_of(prints: Any, name: str) -> bool:
     right = isinstance(prints, dict) and pack_name(prints) == name
-    return right and all(size_of(block) and _are_prints(some) for block, some in prints.items())
+    return right and all(size_of(block) and _are_prints(texts) for block, texts in prints.items())
 
 
-def _are_prints(some: Any) -> bool:
-    return isinstance(some, list) and all(isinstance(text, str) for text in some)
+def _are_prints(prints: Any) -> bool:
+    return isinstance(prints, list) and all(isinstance(text, str) for text in prints)
 
 
 def size_of(block: str) -> int:
@@ -108,8 +110,8 @@ _recorded: dict[Path, dict[str, str]] = {}
 
 def pack_of(layout: Layout, block: str) -> str | None:
     """The pack in which a block lies, as packs say; None where there is none."""
-    found = _holders.get(layout.root, {}).get(block)
-    return found if found is not None and _is_there(layout, found) else known_packs(layout).get(block)
+    pack = _holders.get(layout.root, {}).get(block)
+    return pack if pack is not None and _is_there(layout, pack) else known_packs(layout).get(block)
 
 
 def _is_there(layout: Layout, name: str) -> bool:

@@ -197,16 +197,16 @@ class _Journals:
         number = self.lines[name] = self.lines.get(name, 0) + 1
         if line.endswith(_TORN):  # its run was told that it could not be written
             return
-        found = _LINE.fullmatch(line)
-        if found is None or not _is_sound(found):
-            which = f"the record {found[1].decode()}/{found[2].decode()}, " if found else ""
+        match = _LINE.fullmatch(line)
+        if match is None or not _is_sound(match):
+            which = f"the record {match[1].decode()}/{match[2].decode()}, " if match else ""
             self.unreadable[f"{name}:{number}"] = f"{which}line {number} of the journal {name} is damaged"
             return
-        kind, record = found[1].decode(), found[2].decode()
+        kind, record = match[1].decode(), match[2].decode()
         if kind == _EARLIER:
             return
         known = self.places.setdefault(kind, {})
-        if found[4] == b"null":
+        if match[4] == b"null":
             self.set_aside += known.pop(record, None) is not None
         else:
             known[record] = _Place(name, start, start + len(line))
@@ -250,11 +250,11 @@ def _goes_on(known: _Journals, names: list[str], limits: dict[str, int], inodes:
 def _journals(layout: Layout) -> tuple[dict[str, os.stat_result], list[str]]:
     """The journals by name in the order of their runs, and what has such a name and is no file."""
     try:
-        found = [name for name in os.listdir(layout.journals) if _JOURNAL.fullmatch(name)]
+        names = [name for name in os.listdir(layout.journals) if _JOURNAL.fullmatch(name)]
     except (FileNotFoundError, NotADirectoryError):
-        found = []
+        names = []
     files, others = {}, []
-    for name in sorted(found, key=lambda name: (int(name.partition("-")[0]), name)):
+    for name in sorted(names, key=lambda name: (int(name.partition("-")[0]), name)):
         try:
             state = os.stat(layout.journals / name)
         except OSError:  # a link that leads nowhere
@@ -272,8 +272,8 @@ def _limits(layout: Layout, sizes: dict[str, int]) -> dict[str, int]:
     earlier: dict[str, int] = {}
     for name in reversed(sizes):
         with suppress(OSError, ValueError), open_regular(layout.journals / name, _ANY) as file:
-            found = _LINE.fullmatch(file.readline(MOST_BYTES))
-            body = parse_json(found[4]) if found and _is_sound(found) and found[1].decode() == _EARLIER else None
+            match = _LINE.fullmatch(file.readline(MOST_BYTES))
+            body = parse_json(match[4]) if match and _is_sound(match) and match[1].decode() == _EARLIER else None
             if isinstance(body, dict) and body and all(type(n) is int and n >= 0 for n in body.values()):
                 earlier = body
                 break
@@ -302,8 +302,8 @@ def _line(kind: str, name: str, body: Any) -> bytes:
     )
 
 
-def _is_sound(found: re.Match[bytes]) -> bool:
-    return digest_bytes(found[1], found[2], found[4]).encode() == found[3]
+def _is_sound(match: re.Match[bytes]) -> bool:
+    return digest_bytes(match[1], match[2], match[4]).encode() == match[3]
 
 
 @contextmanager
@@ -321,11 +321,11 @@ def _body_at(file: int, place: _Place, kind: str, name: str) -> Any:
     where = f"the record {kind}/{name} in {place.file} is damaged"
     if place.stop - place.start > MOST_BYTES:
         raise DamagedError(f"{where} (it is longer than any)")
-    found = _LINE.fullmatch(os.pread(file, place.stop - place.start, place.start))
-    if found is None or (found[1].decode(), found[2].decode()) != (kind, name) or not _is_sound(found):
+    match = _LINE.fullmatch(os.pread(file, place.stop - place.start, place.start))
+    if match is None or (match[1].decode(), match[2].decode()) != (kind, name) or not _is_sound(match):
         raise DamagedError(f"{where} (its checksum does not match)")
     try:
-        body = parse_json(found[4])
+        body = parse_json(match[4])
     except ValueError:
         raise DamagedError(f"{where} (not readable as JSON)") from None
     if not isinstance(body, dict):

@@ -73,10 +73,10 @@ def _stored_names(layout: Layout) -> list[str]:
 def _metadata(folder: Path) -> dict[str, Any]:
     """What describes an array or a group; empty where that is missing or damaged."""
     try:
-        found = parse_json(read_bytes(folder / "zarr.json"))
+        metadata = parse_json(read_bytes(folder / "zarr.json"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _root(layout: Layout, folder: Path, names: list[str], head: dict[str, Any]) -> dict[str, Any]:

@@ -51,9 +51,9 @@ def read_blocks(
 
     out: of all outputs of the stage, where each is put; numbers are read straight to their place.
     """
-    for block, some in groupby(chunks, stage.block_of):
+    for block, group in groupby(chunks, stage.block_of):
         begin = stage.block_chunks(block).start
-        numbers, first = [chunk - begin for chunk in some], begin * stage.chunk
+        numbers, first = [chunk - begin for chunk in group], begin * stage.chunk
         place = None if out is None else out[first : first + stage.block_size(block)]
         number = 0
         try:
@@ -112,8 +112,8 @@ def place_of(layout: Layout, stage: Stage, law: str, block: int) -> tuple[tuple[
 def known_prints(layout: Layout, stage: Stage, laws: Container[str]) -> Iterator[tuple[str, int, list[str]]]:
     """Law, number and the fingerprints of the chunks of every block of a stage of these laws; none of damaged records."""
     for name, prints in _all_prints(layout):
-        if (found := stage.block_named(name)) is not None and found[0] in laws and _are_of(prints, stage, found[1]):
-            yield *found, prints
+        if (place := stage.block_named(name)) is not None and place[0] in laws and _are_of(prints, stage, place[1]):
+            yield *place, prints
 
 
 def _all_prints(layout: Layout) -> Iterator[tuple[str, Any]]:

@@ -64,7 +64,7 @@ def stored_tallies(layout: Layout, pilot: str) -> list[TallySpan]:
 
 
 def _spans(pilot: str, names: Iterable[str]) -> list[TallySpan]:
-    found = (_NAME.fullmatch(name) for name in sorted(names))
+    matches = (_NAME.fullmatch(name) for name in sorted(names))
     return [
         TallySpan(
             pilot,
@@ -74,7 +74,7 @@ def _spans(pilot: str, names: Iterable[str]) -> list[TallySpan]:
             int(m["samples"]),
             (int(m["side"]),) if m["side"] else BOTH,
         )
-        for m in found
+        for m in matches
         if m
     ]
 
@@ -85,8 +85,8 @@ def sum_tallies(layout: Layout, spans: Sequence[Iterable[TallySpan]], cells: int
     """
     total = np.zeros((2, cells), np.int64)
     sides: dict[TallySpan, list[int]] = {}
-    for side, some in enumerate(spans):
-        for span in some:
+    for side, side_spans in enumerate(spans):
+        for span in side_spans:
             sides.setdefault(span, []).append(side)
     for span, wanted in sides.items():
         try:

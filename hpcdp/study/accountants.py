@@ -41,27 +41,27 @@ def _curve(path: str, folder: Path, _modules: frozenset[tuple[Path, int]]) -> Tr
 
 def _deltas(path: str, folder: Path) -> tuple[Floats, Floats]:
     """Levels, and the δ that an accountant gives there, never rising."""
-    found = import_object(path, folder, "claim")
-    asked = getattr(found, "get_delta_for_epsilon", None)
+    given = import_object(path, folder, "claim")
+    asked = getattr(given, "get_delta_for_epsilon", None)
     levels = np.append(np.linspace(0.0, _NEAR, _LEVELS), np.geomspace(_NEAR, _FAR, _FEWER)[1:])
-    if asked is None and not hasattr(found, "get_delta"):
+    if asked is None and not hasattr(given, "get_delta"):
         try:
             from dp_accounting import DpEvent
             from dp_accounting.pld import PLDAccountant
         except ImportError:
             raise ValueError(
-                f"{path} is a {_kind(found)}; dp_accounting is not installed: pip install hpcdp[accounting]"
+                f"{path} is a {_kind(given)}; dp_accounting is not installed: pip install hpcdp[accounting]"
             ) from None
-        if not isinstance(found, DpEvent):
-            raise ValueError(f"{path} is a {_kind(found)}; accepted: {_ACCEPTED}")
-        found = PLDAccountant().compose(found)
+        if not isinstance(given, DpEvent):
+            raise ValueError(f"{path} is a {_kind(given)}; accepted: {_ACCEPTED}")
+        given = PLDAccountant().compose(given)
     if asked is None:
         levels = np.append(np.linspace(0.0, _NEAR, _FEWER), np.geomspace(_NEAR, _FAR, 64)[1:])
-        deltas = [found.get_delta(float(level)) for level in levels]
+        deltas = [given.get_delta(float(level)) for level in levels]
     else:
         deltas = asked(levels)
     return levels, np.minimum.accumulate(np.clip(np.asarray(deltas, np.float64), 0.0, 1.0))
 
 
-def _kind(found: Any) -> str:
-    return f"{type(found).__module__}.{type(found).__qualname__}"
+def _kind(given: Any) -> str:
+    return f"{type(given).__module__}.{type(given).__qualname__}"

@@ -20,12 +20,12 @@ _PAIRS_A_CHUNK = 50
 
 
 def _covers(value: Any) -> Any:
-    found = value if isinstance(value, (list, tuple)) else [value]
-    if not found or not all(type(v) in (int, float) and 0.0 < v < 1.0 for v in found):
+    covers = value if isinstance(value, (list, tuple)) else [value]
+    if not covers or not all(type(v) in (int, float) and 0.0 < v < 1.0 for v in covers):
         raise ValueError(f"numbers above 0 and below 1, at least one; given: {value!r}")
-    if len(set(found)) < len(found):
+    if len(set(covers)) < len(covers):
         raise ValueError(f"distinct numbers; given: {value!r}")
-    return tuple(sorted(float(v) for v in found))
+    return tuple(sorted(float(v) for v in covers))
 
 
 _SHARE = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
@@ -109,8 +109,8 @@ def bind_pairs(section: AtRisk, folder: Any) -> tuple[PairDraws, str]:
         key = "at_risk.population.call"
         source = import_callable(path, folder, key)
         refuse_call(source, key, path, "call(size, rng, **parameters)", 1, None, **parameters)
-    found = PairDraws(query, source, parameters, section.rows, section.scale)
-    return found, source_digest(section.query, folder)
+    pair_draws = PairDraws(query, source, parameters, section.rows, section.scale)
+    return pair_draws, source_digest(section.query, folder)
 
 
 def load_population(section: AtRisk, folder: Any, read: Callable[..., NDArray[Any]]) -> NDArray[Any]:

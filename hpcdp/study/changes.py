@@ -54,7 +54,7 @@ def following(study: Study, stored: dict[str, Any], earlier: Sequence[dict[str, 
     if study.at_risk is not None:
         return study
     kept = stored["estimate"]
-    given = _with_loss_of_store(study, [*(one["estimate"] for one in earlier if "estimate" in one), kept])
+    given = _with_loss_of_store(study, [*(body["estimate"] for body in earlier if "estimate" in body), kept])
     study = study.model_copy(update={"estimate": given})
     if _mean_the_same(given.default_loss, given.parameters, kept):
         study = study.model_copy(update={"estimate": given.model_copy(update={"parameters": kept["parameters"]})})
@@ -73,12 +73,12 @@ def _with_loss_of_store(study: Study, held: Sequence[dict[str, Any]]) -> Estimat
     held: [estimate] of each version. A store that was made with the default goes back to it when what took its place is left out.
     """
     given, kept, default = study.estimate, held[-1], Estimate.model_fields["loss"].default
-    if given.loss == default and any(one["loss"] == default for one in held):
+    if given.loss == default and any(estimate["loss"] == default for estimate in held):
         given = given.without_loss_named()  # to write the default out says no more than to leave it out
     if not may_be_either(given, kept):
         return given
     if study.is_drawn_for_cells:
-        given = given.with_loss(default if any(one["loss"] == default for one in held) else kept["loss"])
+        given = given.with_loss(default if any(estimate["loss"] == default for estimate in held) else kept["loss"])
     if (kept["train"], kept["test"]) != kind_of(default).sizes:
         return given
     left_out = {"train", "test"} - given.model_fields_set
@@ -158,20 +158,20 @@ def _refuse_other_pairs(root: Path, old: dict[str, Any], new: dict[str, Any]) ->
 
 def _changed_keys(section: str, model: type[Section], old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """What changed in a section that may not, key by key, in words."""
-    found = []
+    changes = []
     for name, key in model.keys().items():
         a: Any
         b: Any
         a, b = (values.get(name, None if key.absent is ALWAYS else key.absent) for values in (old, new))
         where = f"{section}.{name}"
         if key.may == "stay":
-            found += _changes(where, a, b)
+            changes += _changes(where, a, b)
         elif key.may == "grow" and (b or 0) < (a or 0):
-            found.append(f"{describe_change(where, a, b)} (may only grow)")
+            changes.append(f"{describe_change(where, a, b)} (may only grow)")
         elif key.may == "gain" and not (key.added is not None and tuple(a) == key.added()):
             left_out = sorted(set(a) - set(b))
-            found += [f"{where} without {_brief(left_out)} (points may only be added)"] if left_out else []
-    return found
+            changes += [f"{where} without {_brief(left_out)} (points may only be added)"] if left_out else []
+    return changes
 
 
 def _changes(key: str, old: Any, new: Any) -> list[str]:

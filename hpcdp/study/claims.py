@@ -400,10 +400,10 @@ def _read_store(path: Path) -> SpectrumPoints | TradeOffPoints:
         raise ValueError(f"{path}: nothing is there; accepted: a store")
     with foreign(path):
         layout = open_layout(path)
-        found = read_results(layout)
-    if found is None or not found[1]["complete"] or found[1]["version"] != latest_version(layout):
+        stored = read_results(layout)
+    if stored is None or not stored[1]["complete"] or stored[1]["version"] != latest_version(layout):
         raise StudyError(f"{path} is not complete yet; go on with: {resume_command(path)}")
-    points = np.column_stack([found[0][name][1] for name in ("epsilon", "spectrum_delta")])
+    points = np.column_stack([stored[0][name][1] for name in ("epsilon", "spectrum_delta")])
     return _points(SpectrumPoints, path, points[np.argsort(points[:, 0])])
 
 

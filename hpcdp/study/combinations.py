@@ -76,10 +76,10 @@ def _settings(study: Any) -> dict[str, str]:
     e, mechanism, pairs = study.estimate, study.mechanism, study.pairs
     kind, call = kind_of(e.default_loss), mechanism.call
     keep = f"estimate.keep = {e.keep!r}"
-    found = {}
+    settings = {}
     for key in ("etas", "renyi", "refine", "validation", "time", "target", "certify", "tape", "reuse", "view"):
         if value := getattr(e, key):
-            found[key] = f"estimate.{key}" + (f" = {value!r}" if isinstance(value, bool | int | str) else "")
+            settings[key] = f"estimate.{key}" + (f" = {value!r}" if isinstance(value, bool | int | str) else "")
     more: dict[str, tuple[Any, str]] = {
         "test": ("test" in e.model_fields_set and e.test != DEFAULT_TEST, "estimate.test"),
         "keep_all": (e.keep == "all", keep),
@@ -111,7 +111,7 @@ def _settings(study: Any) -> dict[str, str]:
         "uncounted": (not study.counts_levels, "no cells by ε"),
         "drawn": (call != STORED_SAMPLES, "a mechanism that draws"),
     }
-    return found | {name: words for name, (is_so, words) in more.items() if is_so}
+    return settings | {name: words for name, (is_so, words) in more.items() if is_so}
 
 
 def options_of(study: Any) -> frozenset[str]:

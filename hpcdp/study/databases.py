@@ -190,11 +190,11 @@ def _neighbours(relative: Relative, number: int, database: Database) -> list[dic
         raise StudyError(
             f"pairs.relative.rows: database {number} has rows 0 to {database.shape[0] - 1}; given: {beyond[0]}"
         )
-    found: dict[str, dict[str, Any]] = {}
+    neighbours: dict[str, dict[str, Any]] = {}
     if relative.relation == "remove":
         for row in rows:
-            found.setdefault(digest_array(neighbour(database, row)), {"rows": []})["rows"].append(int(row))
-        return list(found.values())
+            neighbours.setdefault(digest_array(neighbour(database, row)), {"rows": []})["rows"].append(int(row))
+        return list(neighbours.values())
     own = digest_array(database)
     values, kept = _edit_values(relative, number, database)
     _refuse_many("pairs.relative", len(rows) * len(values))
@@ -203,8 +203,8 @@ def _neighbours(relative: Relative, number: int, database: Database) -> list[dic
             edited = np.concatenate([database[row, :kept], value]) if kept else value
             key = digest_array(neighbour(database, row, edited))
             if key != own:
-                found.setdefault(key, {"rows": [int(row)], "value": edited.tolist()})
-    return list(found.values())
+                neighbours.setdefault(key, {"rows": [int(row)], "value": edited.tolist()})
+    return list(neighbours.values())
 
 
 def _edit_values(relative: Relative, number: int, database: Database) -> tuple[Database, int]:
@@ -253,8 +253,8 @@ def to_database(value: Any, where: str) -> Database:
 
 def _refuse_rounded(items: Any, array: NDArray[Any], where: str) -> None:
     """StudyError where an integer beside real numbers would be rounded, by size and place: what rows hold is private."""
-    if (found := rounded_place(items, array)) is not None:
-        place, number = found
+    if (rounded := rounded_place(items, array)) is not None:
+        place, number = rounded
         column = f", column {place[1]}" if len(place) > 1 else ""
         raise StudyError(
             f"{where}: beside real numbers, integers that 64-bit floats hold, as all to 2**53; given: one of "
@@ -265,11 +265,11 @@ def _refuse_rounded(items: Any, array: NDArray[Any], where: str) -> None:
 def _first_odd(value: Any) -> str:
     """What is no number, by its type and place: what rows hold is private."""
     for place, item in np.ndenumerate(objects_of(value)):
-        found = item.item() if isinstance(item, np.generic) else item
-        if isinstance(found, int) and not -(2**63) <= found < 2**63:
-            return f"an integer of {found.bit_length():,} bits, and accepted are integers {ACCEPTED}"
-        if not isinstance(found, int | float):
-            what = "text" if isinstance(found, str) else type(found).__name__
+        plain = item.item() if isinstance(item, np.generic) else item
+        if isinstance(plain, int) and not -(2**63) <= plain < 2**63:
+            return f"an integer of {plain.bit_length():,} bits, and accepted are integers {ACCEPTED}"
+        if not isinstance(plain, int | float):
+            what = "text" if isinstance(plain, str) else type(plain).__name__
             return f"{what} in row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
     return "numbers of which some are too large"
 

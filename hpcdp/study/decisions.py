@@ -77,8 +77,8 @@ def _key(problem: Problem) -> str:
 
 def known_choice(layout: Layout) -> bool | None:
     """Whether samples of this store are reused; None where no run has chosen yet."""
-    found = record_names(layout, "choices")
-    return next((reuse for name, reuse in _REUSE.items() if name in found), None)
+    names = record_names(layout, "choices")
+    return next((reuse for name, reuse in _REUSE.items() if name in names), None)
 
 
 def commit_choice(layout: Layout, reuse: bool, why: Mapping[str, Any], generation: Generation) -> None:

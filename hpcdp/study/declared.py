@@ -42,10 +42,10 @@ class Declared:
         given.flags.writeable = False  # they are counted afterwards
         size = given.shape[0]
         if self._takes_many(given):
-            found = np.asarray(self._ask(given))
-            if found.dtype != np.bool_ or found.shape != (size,):
-                raise self._wrong(f"an array {found.shape} of {found.dtype} for {size:,} outputs")
-            return found
+            answers = np.asarray(self._ask(given))
+            if answers.dtype != np.bool_ or answers.shape != (size,):
+                raise self._wrong(f"an array {answers.shape} of {answers.dtype} for {size:,} outputs")
+            return answers
         return np.fromiter((self._one(given[i]) for i in range(size)), np.bool_, size)
 
     def refuse(self, outputs: Outputs, where: str) -> None:
@@ -61,20 +61,20 @@ class Declared:
         """Whether the predicate takes outputs at once: as many values as outputs, for two numbers of outputs."""
         for few in (outputs[: _FEW - 1], outputs[:_FEW]):
             try:
-                found = self.predicate(few)
+                answers = self.predicate(few)
             except interruptions():
                 raise
             except BaseException:  # as of one that takes one output
                 return False
-            if not isinstance(found, np.ndarray) or found.dtype != np.bool_ or found.shape != (few.shape[0],):
+            if not isinstance(answers, np.ndarray) or answers.dtype != np.bool_ or answers.shape != (few.shape[0],):
                 return False
         return True
 
     def _one(self, output: Any) -> bool:
-        found = self._ask(output)
-        if not isinstance(found, bool | np.bool_):
-            raise self._wrong(f"{type(found).__name__} for one output, and no array of bools for many")
-        return bool(found)
+        answer = self._ask(output)
+        if not isinstance(answer, bool | np.bool_):
+            raise self._wrong(f"{type(answer).__name__} for one output, and no array of bools for many")
+        return bool(answer)
 
     def _ask(self, outputs: Any) -> Any:
         try:
@@ -86,8 +86,8 @@ class Declared:
                 f"{KEY}: {self.name} raised {describe_raised(error)}; accepted: {_ACCEPTED}"
             ) from error
 
-    def _wrong(self, found: str) -> MechanismError:
-        return MechanismError(f"{KEY}: {self.name} returned {found}; accepted: {_ACCEPTED}")
+    def _wrong(self, returned: str) -> MechanismError:
+        return MechanismError(f"{KEY}: {self.name} returned {returned}; accepted: {_ACCEPTED}")
 
 
 def refuse_declared(declared: Declared | None, trials: list[tuple[Outputs, str]]) -> None:

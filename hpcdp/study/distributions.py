@@ -109,11 +109,16 @@ class Conditional:
 
         Databases come in blocks that memory bounds. Where the distribution draws outputs directly, it does.
         """
-        found = self.distribution
-        if found.outputs is not None:
-            with Blamed(f"outputs of {found.call}"):
-                return found.outputs(size, rng, self.row, self.value, **_accepted(found.outputs, found.parameters))
-        parts = [self._block(mechanism, min(found.block, size - start), rng) for start in range(0, size, found.block)]
+        distribution = self.distribution
+        if distribution.outputs is not None:
+            with Blamed(f"outputs of {distribution.call}"):
+                return distribution.outputs(
+                    size, rng, self.row, self.value, **_accepted(distribution.outputs, distribution.parameters)
+                )
+        parts = [
+            self._block(mechanism, min(distribution.block, size - start), rng)
+            for start in range(0, size, distribution.block)
+        ]
         if all(isinstance(part, np.ndarray) for part in parts):
             return parts[0] if len(parts) == 1 else _joined(parts)
         return [output for part in parts for output in part]
@@ -155,10 +160,10 @@ def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
 
 def _only(outputs: Any) -> Any:
     """The one output of a call for one."""
-    found = outputs if isinstance(outputs, (list, tuple)) else np.atleast_1d(outputs)
-    if len(found) != 1:
-        raise MechanismError(f"the mechanism returned {len(found)} outputs when asked for one")
-    return found[0]
+    listed = outputs if isinstance(outputs, (list, tuple)) else np.atleast_1d(outputs)
+    if len(listed) != 1:
+        raise MechanismError(f"the mechanism returned {len(listed)} outputs when asked for one")
+    return listed[0]
 
 
 def _accepted(function: Callable[..., Any], parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -204,16 +204,16 @@ class Estimate(Section):
     def with_loss(self, name: str) -> Estimate:
         """The same keys with another loss, which counts as given only where one was."""
         given = {key: getattr(self, key) for key in self.model_fields_set}
-        found = Estimate.model_validate(given | {"loss": name})
+        estimate = Estimate.model_validate(given | {"loss": name})
         if "loss" not in given:
-            found.model_fields_set.discard("loss")
-        return found
+            estimate.model_fields_set.discard("loss")
+        return estimate
 
     def without_loss_named(self) -> Estimate:
         """The same keys as in a file that leaves the loss out, which goes on with a store of what took its place too."""
-        found = self.model_copy()
-        found.model_fields_set.discard("loss")
-        return found
+        estimate = self.model_copy()
+        estimate.model_fields_set.discard("loss")
+        return estimate
 
     @property
     def certified_direction(self) -> Literal["forward", "reverse"] | None:

@@ -208,17 +208,17 @@ class Study(Section):
         return self._dumped(STORED)
 
     def _dumped(self, context: dict[str, str] | None) -> dict[str, Any]:
-        found = self.model_dump(mode="json", context=context)
-        return found if self.at_risk is None else {key: found[key] for key in ("study", "at_risk")}
+        dumped = self.model_dump(mode="json", context=context)
+        return dumped if self.at_risk is None else {key: dumped[key] for key in ("study", "at_risk")}
 
     @property
     def framed(self) -> tuple[Framed, ...]:
         """Its databases, where they were given as DataFrames; none where they were not."""
         pairs = self.pairs
         given = pairs.given if isinstance(pairs.given, list) else []
-        found: list[Any] = [database for pair in given for database in (pair.d, pair.d_prime)]
-        found += (pairs.relative.databases if pairs.relative is not None else None) or []
-        return tuple(database for database in found if isinstance(database, Framed))
+        databases: list[Any] = [database for pair in given for database in (pair.d, pair.d_prime)]
+        databases += (pairs.relative.databases if pairs.relative is not None else None) or []
+        return tuple(database for database in databases if isinstance(database, Framed))
 
     @property
     def frames_key(self) -> str:
@@ -251,11 +251,11 @@ class Study(Section):
     def named_paths(self) -> Iterator[tuple[str, str]]:
         """What keys that may name code say, but for mechanism.call: the key, and a path or a name of hpcdp's own."""
         for key in _NAMED:
-            found: list[Any] = [self]
+            reached: list[Any] = [self]
             for part in key.split("."):
-                values = [getattr(one, part, None) for one in found]
-                found = [one for value in values for one in (value if isinstance(value, list | tuple) else [value])]
-            yield from ((key, path) for path in found if isinstance(path, str))
+                values = [getattr(item, part, None) for item in reached]
+                reached = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
+            yield from ((key, path) for path in reached if isinstance(path, str))
 
     def without_objects(self) -> Study:
         """The same without the function that was given as an object, which goes to other processes by itself."""
@@ -293,17 +293,17 @@ def with_names(value: Any, folder: Path, key: str = "") -> Any:
         StudyError: no import finds an object by its name.
     """
     if isinstance(value, Mapping) and any(name.startswith(f"{key}." if key else "") for name in _NAMED):
-        return {own: with_names(one, folder, f"{key}.{own}" if key else str(own)) for own, one in value.items()}
+        return {own: with_names(item, folder, f"{key}.{own}" if key else str(own)) for own, item in value.items()}
     if isinstance(value, list) and key in (_LIST, *_NAMED):
-        return [with_names(one, folder, key) for one in value]
+        return [with_names(item, folder, key) for item in value]
     if key not in _NAMED or not callable(value):
         return value
     if isinstance(value, type) and issubclass(value, BaseException):
         return name_of_class(value).removeprefix("builtins:")
-    found = import_path(value, folder)
-    if found is None:
+    path = import_path(value, folder)
+    if path is None:
         raise StudyError(
             f"{key}: {name_of(value)} was given, an object that no import finds by its name; accepted: "
             '"package.module:name", or an object of a module, as it stands there'
         )
-    return found
+    return path

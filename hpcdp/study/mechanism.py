@@ -99,9 +99,9 @@ class MechanismSection(Section):
 
     def without_function(self) -> Self:
         """The same, which knows the function by its name and digest alone."""
-        found = self.model_copy()
-        found._function = None
-        return found
+        mechanism = self.model_copy()
+        mechanism._function = None
+        return mechanism
 
     @property
     def function(self) -> Callable[..., Any] | None:
@@ -130,12 +130,12 @@ def _interval(value: Any) -> tuple[float, float] | None:
 
 
 def _intervals(value: Any) -> Any:
-    found = [_interval(v) for v in value] if isinstance(value, (list, tuple)) else []
-    if value is not None and (not found or None in found):
+    intervals = [_interval(v) for v in value] if isinstance(value, (list, tuple)) else []
+    if value is not None and (not intervals or None in intervals):
         raise ValueError(
             f"a list of intervals [low, high] with low < high, both finite, one a column; given: {value!r}"
         )
-    return None if value is None else tuple(found)
+    return None if value is None else tuple(intervals)
 
 
 def _points(value: Any) -> Any:

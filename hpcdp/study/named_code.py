@@ -25,24 +25,24 @@ from hpcdp.study.stored import stored_study
 
 def own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[str, str]:
     """Digests of code that is neither the mechanism's nor an installed package's, by the key that names it."""
-    found = {f"pairs.distributional: the source of {d.call}": d.source for d in distributions}
+    sources = {f"pairs.distributional: the source of {d.call}": d.source for d in distributions}
     called = None if study.at_risk is None else study.at_risk.population.call
     if called is not None:
-        found[f"at_risk.population.call: the source of {called}"] = source_digest(called, study.folder)
+        sources[f"at_risk.population.call: the source of {called}"] = source_digest(called, study.folder)
     if (declared := study.mechanism.impossible) is not None:
         import_callable(declared, study.folder, "mechanism.impossible")
-        found[f"mechanism.impossible: the source of {declared}"] = source_digest(declared, study.folder)
+        sources[f"mechanism.impossible: the source of {declared}"] = source_digest(declared, study.folder)
     for where, names in (("estimate.view", study.estimate.view), ("mechanism.raises", study.mechanism.raises)):
         for name in filter(is_imported, names or ()):
             import_callable(name, study.folder, where)
-            found[f"{where}: the source of {name}"] = source_digest(name, study.folder)
+            sources[f"{where}: the source of {name}"] = source_digest(name, study.folder)
     path = named_code(study.estimate.default_loss, study.estimate.parameters)
     key = "loss" if path == study.estimate.default_loss else "parameters"
     if path is not None:
         import_callable(path, study.folder, f"estimate.{key}")
     if path is not None and (key == "loss" or lies_in(path, study.folder)):
-        found[f"estimate.{key}: the source of {path}"] = source_digest(path, study.folder)
-    return found
+        sources[f"estimate.{key}: the source of {path}"] = source_digest(path, study.folder)
+    return sources
 
 
 def refuse_foreign_code(layout: Layout, given: Study | None = None) -> None:

@@ -94,11 +94,11 @@ class Problem:
     @cached_property
     def laws(self) -> _Laws:
         """Every law once: its key and its input; a neighbour is made when asked for."""
-        found: dict[str, tuple[Pair, bool]] = {}
+        laws: dict[str, tuple[Pair, bool]] = {}
         for pair, (d, d_prime) in zip(self.pairs, self.pair_laws, strict=True):
-            found.setdefault(d, (pair, False))
-            found.setdefault(d_prime, (pair, True))
-        return _Laws(found)
+            laws.setdefault(d, (pair, False))
+            laws.setdefault(d_prime, (pair, True))
+        return _Laws(laws)
 
     @cached_property
     def thresholds(self) -> NDArray[np.float64]:

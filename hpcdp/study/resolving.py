@@ -54,8 +54,8 @@ def resolve_stored(
     if not names_code(problem.study):
         return _stored(layout, version, allow_changed_code, note, threads)
     where = layout.root.resolve(), version, allow_changed_code, threads
-    found, trial = _in_child(problem.study, note, _stored_apart, *where)
-    return replace(problem, sampler=found.sampler, sources=found.sources), trial
+    stored, trial = _in_child(problem.study, note, _stored_apart, *where)
+    return replace(problem, sampler=stored.sampler, sources=stored.sources), trial
 
 
 def _in_child(study: Study, note: Note, function: Callable[..., Found], *arguments: Any) -> Found:
@@ -64,9 +64,9 @@ def _in_child(study: Study, note: Note, function: Callable[..., Found], *argumen
     call = (function, arguments) if parcel is None else (parcel.call, (function, *arguments))
     with NodeExecutor(1, patient(note)) as node:
         try:
-            found = node.submit_pickled(pickle.dumps((*call, {})))
+            future = node.submit_pickled(pickle.dumps((*call, {})))
             warm()  # what results need, while this process would wait
-            return cast(Found, found.result())
+            return cast(Found, future.result())
         except ProcessDied as died:
             if died.limit is not None:
                 words = f"{unanswered(died.limit)} (seen in trial draws)"

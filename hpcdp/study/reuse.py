@@ -57,11 +57,11 @@ class Cut:
     def of(cls, total: int) -> Cut:
         """The cut of `total` samples per database, 50 or more."""
         cut = blocks(total, first_block(total))
-        found = [Part(f"fold {number}", (step,)) for number, step in enumerate(_crossed(folds(total, FOLDS)))]
-        found.append(Part("practice", tuple(_crossed(folds(cut[0].stop, FOLDS)))))
+        parts = [Part(f"fold {number}", (step,)) for number, step in enumerate(_crossed(folds(total, FOLDS)))]
+        parts.append(Part("practice", tuple(_crossed(folds(cut[0].stop, FOLDS)))))
         for number, block in enumerate(cut[1:], 1):
-            found.append(Part(f"block {number}", (Fold((range(block.start),), block),)))
-        return cls(total, tuple(found))
+            parts.append(Part(f"block {number}", (Fold((range(block.start),), block),)))
+        return cls(total, tuple(parts))
 
     @property
     def folds(self) -> tuple[Part, ...]:

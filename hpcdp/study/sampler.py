@@ -97,10 +97,10 @@ class Sampler:
         elif call in BUILTINS:
             mechanism, source = bind_builtin(call, parameters, study.folder, section.reproducible)
         elif ":" in call:
-            found = import_callable(call, study.folder, "mechanism.call")
-            if (given := held(call)) is not None and digest_function(found, code_alone=True) != given:
+            function = import_callable(call, study.folder, "mechanism.call")
+            if (given := held(call)) is not None and digest_function(function, code_alone=True) != given:
                 raise other_there(call)
-            mechanism = _catching(bind(found, parameters, call, section.reproducible), study, call)
+            mechanism = _catching(bind(function, parameters, call, section.reproducible), study, call)
             source = source_digest(call, study.folder)
         else:
             names = [*BUILTINS, *READERS]
@@ -178,8 +178,8 @@ class Sampler:
             return self._canonical(raw, size, schema)
         fresh = sys.getrefcount(raw) == _ALONE and not weakref.getweakrefcount(raw)  # held by this variable alone
         outputs = self._canonical(raw, size, fresh=fresh)
-        found = raw.dtype if isinstance(raw, np.ndarray) and raw.dtype.kind == "f" else outputs.dtype
-        tell_type("integers" if found.kind == "i" else found.name)
+        dtype = raw.dtype if isinstance(raw, np.ndarray) and raw.dtype.kind == "f" else outputs.dtype
+        tell_type("integers" if dtype.kind == "i" else dtype.name)
         return conform(outputs, schema)
 
     def draw_noted(self, database: Input, size: int, schema: Schema | None, tape: Any) -> Outputs:
@@ -270,20 +270,20 @@ def _frames_of(study: Study, mechanism: Mechanism) -> Frames | None:
             f"pairs: a database of numbers, which {name_mechanism(study)} takes; given: a DataFrame; accepted: an array of one, "
             "as its to_numpy() makes, or a function as the mechanism"
         )
-    found: Frames | None = study.frames[0] if study.frames is not None else held(study.frames_key)
-    if found is None:
+    frames: Frames | None = study.frames[0] if study.frames is not None else held(study.frames_key)
+    if frames is None:
         raise frames_missing()
-    return found
+    return frames
 
 
 def _alone(outputs: Any) -> Any:
     """The output of a call for one, as a copy: the mechanism may fill the same array again."""
-    one = (
+    output = (
         outputs[0]
         if isinstance(outputs, list | tuple | np.ndarray) and len(outputs) == 1
         else canonicalise(outputs, 1)[0]
     )
-    return one.copy() if isinstance(one, list | np.ndarray) else one
+    return output.copy() if isinstance(output, list | np.ndarray) else output
 
 
 def _references() -> int:

@@ -30,10 +30,10 @@ UNITS: dict[str, str] = _TEXTS.pop("units")
 
 def study_schema() -> dict[str, Any]:
     """Draft 2020-12 of the study file. What no schema can say (sums, the mechanism's outputs) only a run refuses."""
-    found = Study.model_json_schema()
-    kinds, texts = found["$defs"], described()
-    del found["properties"]["folder"]
-    places = {Study.__name__: found, **kinds}
+    schema = Study.model_json_schema()
+    kinds, texts = schema["$defs"], described()
+    del schema["properties"]["folder"]
+    places = {Study.__name__: schema, **kinds}
     for key, model, name in keys_of(Study):
         if model in OF_STORES:
             continue
@@ -45,7 +45,7 @@ def study_schema() -> dict[str, Any]:
             place["default"] = make()  # type: ignore[call-arg]
         place.pop("title", None)
     for of_stores in OF_STORES:
-        _leave_out(found, {"$ref": f"#/$defs/{of_stores.__name__}"})
+        _leave_out(schema, {"$ref": f"#/$defs/{of_stores.__name__}"})
         del kinds[of_stores.__name__]
     for model, keys in (
         (Pairs, ("given", "relative", "distributional", "domain")),
@@ -65,11 +65,11 @@ def study_schema() -> dict[str, Any]:
         kinds[Relative.__name__]["properties"][key]["anyOf"][0]["minItems"] = 1
     kinds["AtRisk"]["properties"]["query"]["pattern"] = ":"
     kinds["Distributional"]["properties"]["values"] |= {"minItems": 2, "uniqueItems": True}
-    _say_sections(found)
+    _say_sections(schema)
     _say_losses(kinds, texts)
     kinds["MechanismSection"]["allOf"] = list(_mechanisms())
     text = "A study file of hpcdp: TOML, whose paths are relative to it. What no schema can say is refused before anything runs."
-    return {"$schema": _DIALECT, **found, "title": "A study of hpcdp", "description": text}
+    return {"$schema": _DIALECT, **schema, "title": "A study of hpcdp", "description": text}
 
 
 def described() -> dict[str, str]:
@@ -95,16 +95,16 @@ def _given(key: str) -> dict[str, Any]:
     return {"required": [key], "properties": {key: {"not": {"type": "null"}}}}
 
 
-def _say_sections(found: dict[str, Any]) -> None:
+def _say_sections(schema: dict[str, Any]) -> None:
     """[at_risk] says all that other sections would; ε may be left out with [pure] and with a loss that bounds pure ε."""
-    others = [key for key in found["required"] if key != "study"]
-    found["required"] = ["study"]
-    del found["$defs"]["Estimate"]["properties"]["epsilons"]["default"]
-    found["if"], found["then"] = _given("at_risk"), {"not": {"anyOf": [_given(key) for key in (*others, "pure")]}}
+    others = [key for key in schema["required"] if key != "study"]
+    schema["required"] = ["study"]
+    del schema["$defs"]["Estimate"]["properties"]["epsilons"]["default"]
+    schema["if"], schema["then"] = _given("at_risk"), {"not": {"anyOf": [_given(key) for key in (*others, "pure")]}}
     spared = [name for name, kind in LOSSES.items() if kind.bounds_pure]
     bounds = {"properties": {"estimate": {"required": ["loss"], "properties": {"loss": {"enum": spared}}}}}
     points = {"properties": {"estimate": {"required": ["epsilons"], "properties": {"epsilons": {"minItems": 1}}}}}
-    found["else"] = {"required": others, "anyOf": [_given("pure"), bounds, points]}
+    schema["else"] = {"required": others, "anyOf": [_given("pure"), bounds, points]}
 
 
 def _say_losses(kinds: dict[str, Any], texts: dict[str, str]) -> None:
@@ -112,18 +112,18 @@ def _say_losses(kinds: dict[str, Any], texts: dict[str, str]) -> None:
     estimate, names = kinds["Estimate"], {"enum": list(LOSSES)}
     rules: list[dict[str, Any]] = [{"not": {"allOf": [_given("target"), _given("time")]}}]
     own = {"type": "string", "pattern": ":"}
-    one = {"type": "array", "items": {"anyOf": [names, own]}, "minItems": 1, "maxItems": 1}
+    single = {"type": "array", "items": {"anyOf": [names, own]}, "minItems": 1, "maxItems": 1}
     alone = [name for name, kind in LOSSES.items() if kind.method or kind.otherwise]
     ours = {"enum": [name for name in LOSSES if name not in alone]}
     several = {"type": "array", "items": ours, "minItems": 2, "uniqueItems": True}
-    estimate["properties"]["loss"]["anyOf"] = [names, own, one, several]
+    estimate["properties"]["loss"]["anyOf"] = [names, own, single, several]
     refined: dict[str, Any] = {"required": ["refine"], "properties": {"refine": {"minimum": 1}}}
     chosen = {"anyOf": [refined, _given("target"), _given("time")]}
     rules.append({"if": {"required": ["loss"], "properties": {"loss": several}}, "then": chosen})
     for name, kind in LOSSES.items():
         parameters = kind.parameters.model_json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}")
         kinds[name] = parameters
-        told = next(other for other, one in LOSSES.items() if issubclass(kind.parameters, one.parameters))
+        told = next(other for other, loss in LOSSES.items() if issubclass(kind.parameters, loss.parameters))
         for key, place in parameters["properties"].items():
             place["description"] = _plain(texts.get(f"{told}.{key}", ""))
             place.pop("title", None)

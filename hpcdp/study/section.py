@@ -76,8 +76,8 @@ class Section(BaseModel):
 
 @cache
 def _said(section: type[Section]) -> dict[str, Key]:
-    found = ((name, [m for m in field.metadata if isinstance(m, Key)]) for name, field in section.model_fields.items())
-    return {name: said[0] for name, said in found if said}
+    keys = ((name, [m for m in field.metadata if isinstance(m, Key)]) for name, field in section.model_fields.items())
+    return {name: said[0] for name, said in keys if said}
 
 
 def refuse_all_but_one(section: Section, *keys: str) -> None:
@@ -135,10 +135,10 @@ _DURATION = rf"^(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})$"
 
 def duration_seconds(text: str) -> float:
     """Seconds of a duration; ValueError where it is none."""
-    found = re.fullmatch(_DURATION, text)
-    if found is None:
+    match = re.fullmatch(_DURATION, text)
+    if match is None:
         raise ValueError(f'a duration such as "90s", "10 min", "1.5h" or "1d"; given: {text!r}')
-    return float(found[1]) * _UNITS[found[2]]
+    return float(match[1]) * _UNITS[match[2]]
 
 
 def _is_number(value: Any) -> bool:

@@ -35,14 +35,14 @@ def sound_study(layout: Layout, version: int) -> Any:
 
 def whole_versions(layout: Layout) -> list[Any]:
     """What the versions of a store held, but for damaged ones that are no longer needed; the latest last."""
-    found, last = [], latest_version(layout)
+    studies, last = [], latest_version(layout)
     for version in range(1, last + 1):
         try:
-            found.append(sound_study(layout, version))
+            studies.append(sound_study(layout, version))
         except DamagedError:
             if version == last:
                 raise
-    return found
+    return studies
 
 
 def _is_study(body: Any) -> bool:
@@ -134,10 +134,10 @@ def history(layout: Layout) -> list[str]:
     """What every version of the study asked for, in words, oldest first."""
     bodies = whole_versions(layout)
     now = set(_inputs(bodies[-1])) if bodies else set()
-    found = []
+    lines = []
     for body in bodies:
         if section := body["study"].get("at_risk"):
-            found.append(f"{section['pairs']:,} pairs")
+            lines.append(f"{section['pairs']:,} pairs")
             continue
         estimate, relative = body["study"]["estimate"], body["study"]["pairs"]["relative"]
         rows = "" if relative is None or relative["rows"] == "all" else f" ({len(relative['rows'])} rows)"
@@ -146,11 +146,11 @@ def history(layout: Layout) -> list[str]:
         what += f", of which {lost} changed or left out since" if lost else ""
         if (loss := estimate["loss"]) != bodies[-1]["study"]["estimate"]["loss"]:
             what += f", loss {loss if isinstance(loss, str) else ', '.join(loss)}"
-        found.append(
+        lines.append(
             f"train {estimate['train']:,}, {_later(estimate)}, {len(estimate['epsilons'])} ε, "
             f"{len(estimate['etas'])} η, {_certified(estimate)}{what}"
         )
-    return found
+    return lines
 
 
 def _certified(estimate: dict[str, Any]) -> str:

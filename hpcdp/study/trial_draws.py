@@ -92,11 +92,11 @@ def _texts_given(sampler: Sampler, words: str) -> str:
     """Which parameters are text that reads as a number, where the mechanism raised what such text makes it raise."""
     if not re.search(r"\braised (Type|Value)Error\b", words):
         return ""
-    found = [
+    texts = [
         f"mechanism.parameters.{name} is text: {json.dumps(value)}"
         for name, value in _numbers_as_text(sampler.parameters)
     ]
-    return "".join(f"; {one}" for one in found)
+    return "".join(f"; {text}" for text in texts)
 
 
 def _numbers_as_text(values: Mapping[str, Any], within: str = "") -> Iterable[tuple[str, str]]:
@@ -164,13 +164,13 @@ def _try_out(
     if schemas and not any(schemas) and size == TRIAL_SIZE:  # exceptions alone
         many = [one.trial(database, _SECOND_SIZE, 8) for one, database in tried[:2]]
         schemas[:2] = [None if is_raised(outputs) else schema_of(outputs) for outputs in many]
-    known = [found for found in schemas if found is not None] or [Schema("float", None)]
-    lengths = {found.columns for found in known}
+    known = [trial_schema for trial_schema in schemas if trial_schema is not None] or [Schema("float", None)]
+    lengths = {trial_schema.columns for trial_schema in known}
     # sequences of one length each, but not of the same for all databases
     is_mixed = len(lengths) > 1 and bool(are_sequences) and all(are_sequences)
     schema = Schema("bytes", None) if is_mixed else widest(known)
-    for (one, database), found in zip(tried, schemas, strict=True):
-        if (found is None or found.kind != "bytes") and schema.kind == "bytes":
+    for (one, database), own_schema in zip(tried, schemas, strict=True):
+        if (own_schema is None or own_schema.kind != "bytes") and schema.kind == "bytes":
             one.trial(database, size, 0, schema)
     timing = time_trials(tried, size) if time_draws is None else time_draws(tried, schema, size)
     _refuse_slow_chunks(sampler, timing)
@@ -198,10 +198,10 @@ def _afforded(seconds: Callable[[int], float]) -> int:
     """How many outputs, given the seconds that a call for so many takes."""
     if seconds(1) < _SLOW_SECONDS:
         return TRIAL_SIZE
-    one = seconds(1)  # the first call may have loaded libraries
-    if one < _SLOW_SECONDS:
+    once = seconds(1)  # the first call may have loaded libraries
+    if once < _SLOW_SECONDS:
         return TRIAL_SIZE
-    per_draw = seconds(2) - one
+    per_draw = seconds(2) - once
     return min(TRIAL_SIZE, max(1, int(_TRIAL_SECONDS / max(per_draw, 1e-9))))
 
 
@@ -258,18 +258,18 @@ def _check_independence(sampler: Sampler, database: Input, outputs: Outputs, oth
     within, between = _equal_neighbours(first), _equal(second, third)[: _SECOND_SIZE // 2]
     from scipy.stats import hypergeom
 
-    found, size = int(within.sum()), within.size
-    if hypergeom.logsf(found - 1, 2 * size, found + int(between.sum()), size) < -_CHANCE:
+    equal, size = int(within.sum()), within.size
+    if hypergeom.logsf(equal - 1, 2 * size, equal + int(between.sum()), size) < -_CHANCE:
         raise MechanismError(
-            f"its outputs repeat each other within a call: {found} of {size} neighbours are equal, and {int(between.sum())} of "
+            f"its outputs repeat each other within a call: {equal} of {size} neighbours are equal, and {int(between.sum())} of "
             f"{size} outputs of two calls; each of the `size` outputs needs noise of its own, or no bound would hold"
         )
 
 
-def _equal(some: Outputs, others: Outputs) -> NDArray[np.bool_]:
-    if some.shape[1:] != others.shape[1:]:
-        return np.zeros(min(some.shape[0], others.shape[0]), np.bool_)
-    same = np.asarray(some[: others.shape[0]] == others[: some.shape[0]], np.bool_)
+def _equal(outputs: Outputs, others: Outputs) -> NDArray[np.bool_]:
+    if outputs.shape[1:] != others.shape[1:]:
+        return np.zeros(min(outputs.shape[0], others.shape[0]), np.bool_)
+    same = np.asarray(outputs[: others.shape[0]] == others[: outputs.shape[0]], np.bool_)
     return np.asarray(same.reshape(same.shape[0], -1).all(axis=1), np.bool_)
 
 
@@ -306,15 +306,19 @@ def time_trials(tried: Sequence[Tried], size: int) -> Timing:
     if isinstance(sampler.mechanism, StoredSamples):
         return Timing(0.0, sampler.mechanism.seconds_each, sampler.trial(first, TRIAL_SIZE, 0))
     most = sampler.chunk if size == TRIAL_SIZE else min(size, sampler.chunk)
-    by_distribution = {id(one.distribution): (own, one) for own, one in tried if isinstance(one, Conditional)}
+    by_distribution = {
+        id(conditional.distribution): (own, conditional)
+        for own, conditional in tried
+        if isinstance(conditional, Conditional)
+    }
     begin = time.perf_counter()
-    found: list[Timing] = []
-    for own, one in by_distribution.values() or [(sampler, first)]:
-        found.append(time_draws(partial(own.trial, one, number=2), most))
+    timings: list[Timing] = []
+    for own, database in by_distribution.values() or [(sampler, first)]:
+        timings.append(time_draws(partial(own.trial, database, number=2), most))
         if time.perf_counter() - begin > _TIMING_SECONDS:
             break
-    calls, draws = (sum(each) / len(found) for each in zip(*((t.per_call, t.per_draw) for t in found), strict=True))
-    return Timing(calls, draws, found[0].outputs)
+    calls, draws = (sum(each) / len(timings) for each in zip(*((t.per_call, t.per_draw) for t in timings), strict=True))
+    return Timing(calls, draws, timings[0].outputs)
 
 
 def _refuse_slow_chunks(sampler: Sampler, timing: Timing) -> None:

@@ -91,8 +91,11 @@ class PairOfLaws:
     def seconds_per_draw(self) -> float:
         """Seconds that one output of each side takes, by calls that no test sees."""
         draw = partial(self._chunk, stage=_PILOT_STAGE, number=1, seed=self._seed, schema=self._schema)
-        found = [time_draws(lambda size: draw(0, size=size), CHUNK), time_draws(lambda size: draw(1, size=size), CHUNK)]
-        return sum(one.per_draw + one.per_call / CHUNK for one in found)
+        timings = [
+            time_draws(lambda size: draw(0, size=size), CHUNK),
+            time_draws(lambda size: draw(1, size=size), CHUNK),
+        ]
+        return sum(timing.per_draw + timing.per_call / CHUNK for timing in timings)
 
 
 @dataclass(frozen=True)
@@ -245,23 +248,24 @@ def passed(check: Check, declared: Declared) -> str:
     )
 
 
-def violated(check: Check, found: Finding) -> str:
+def violated(check: Check, finding: Finding) -> str:
     """What is said of a violation."""
-    cell = found.cell
+    cell = finding.cell
     first, other = ("D", "D'") if cell.direction == "forward" else ("D'", "D")
     rerun = (
-        f"seed {found.seed:#x}: a rerun draws the same"
-        if found.repeats
+        f"seed {finding.seed:#x}: a rerun draws the same"
+        if finding.repeats
         else "the function has randomness of its own: a rerun draws anew, and spends the rate again"
     )
     return "\n".join(
         [
             f"{check.key}: {check.claim} is violated",
-            f"  certified (finite-sample): P[{first} in S] - e^eps P[{other} in S] >= {at_least(found.lower)} at "
+            f"  certified (finite-sample): P[{first} in S] - e^eps P[{other} in S] >= {at_least(finding.lower)} at "
             f"eps = {cell.epsilon!r}, where the claim allows {at_most(cell.claimed)}",
-            f"  if the claim is true, a fresh seed makes this check fail with probability at most {at_most(found.level, '.2e')}",
+            "  if the claim is true, a fresh seed makes this check fail with probability at most "
+            f"{at_most(finding.level, '.2e')}",
             "  pair: D = d and D' = d_prime of this call; S was chosen by draws that are not counted here",
-            f"  counts in S: {found.counts[0]:,} of D and {found.counts[1]:,} of D', of {found.test:,} draws each",
+            f"  counts in S: {finding.counts[0]:,} of D and {finding.counts[1]:,} of D', of {finding.test:,} draws each",
             f"  {rerun}",
             "  the script that is printed below makes fresh draws and tests S with NumPy alone",
         ]

@@ -70,19 +70,19 @@ class Declaration:
                 f"hpcdp_false_alarm: {false_alarm:g} was given, and {FILE} was made for {self.false_alarm:g}; "
                 "declare all checks anew: pytest --hpcdp-declare"
             )
-        found = self.checks.get(key)
-        if found is None:
+        declared = self.checks.get(key)
+        if declared is None:
             raise StudyError(f"{key} is no declared check; {len(self.checks)} are in {FILE}; {AGAIN}")
         for name, value in given.items():
-            if getattr(found, name) != value:
+            if getattr(declared, name) != value:
                 raise StudyError(
-                    f"{key}: {name} {value!r} was given, and {getattr(found, name)!r} is declared; {AGAIN}"
+                    f"{key}: {name} {value!r} was given, and {getattr(declared, name)!r} is declared; {AGAIN}"
                 )
-        if found.level != self.level(found.weight):
+        if declared.level != self.level(declared.weight):
             raise StudyError(
-                f"{key}: declared at level {found.level:g}, and its share is {self.level(found.weight):g} now; {AGAIN}"
+                f"{key}: declared at level {declared.level:g}, and its share is {self.level(declared.weight):g} now; {AGAIN}"
             )
-        return found
+        return declared
 
     def unmade(self, test: str, made: int) -> list[str]:
         """Declared checks of a test, by its node id, beyond those that it made."""
@@ -114,7 +114,7 @@ def read_declaration(path: Path) -> Declaration:
         if content["version"] != _VERSION:
             raise ValueError(f"version {content['version']!r}; accepted: {_VERSION}")
         checks = {key: _read_check(key, entry) for key, entry in content["checks"].items()}
-        found = Declaration(float(content["false_alarm"]), int(content["places"]), checks)
+        declaration = Declaration(float(content["false_alarm"]), int(content["places"]), checks)
     except FileNotFoundError:
         where = f"in {path.parent}, the root folder of this run, which an ini file or --rootdir sets"
         raise StudyError(f"{path.name}: not there ({where}), so no check is declared; {AGAIN}") from None
@@ -123,27 +123,27 @@ def read_declaration(path: Path) -> Declaration:
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise StudyError(f"{path.name} is no declaration: {error}; make it anew: pytest --hpcdp-declare") from None
     used = sum(check.weight for check in checks.values())
-    if used > found.places:
+    if used > declaration.places:
         raise StudyError(
-            f"{path.name}: weights of {used} in all were given; accepted: at most the {found.places} places"
+            f"{path.name}: weights of {used} in all were given; accepted: at most the {declaration.places} places"
         )
-    return found
+    return declaration
 
 
 def _read_check(key: str, entry: Mapping[str, Any]) -> Declared:
     given = dict(entry)
     digest = given.pop("digest")
-    found = Declared(**{**given, "draws": tuple(given["draws"])})
-    whole = [found.weight, *found.draws]
-    if len(found.draws) != 3 or not all(type(number) is int and number >= 1 for number in whole):
+    declared = Declared(**{**given, "draws": tuple(given["draws"])})
+    whole = [declared.weight, *declared.draws]
+    if len(declared.draws) != 3 or not all(type(number) is int and number >= 1 for number in whole):
         raise ValueError(
-            f"weight {found.weight!r} and draws {found.draws!r}; accepted: whole numbers above 0, three draws"
+            f"weight {declared.weight!r} and draws {declared.draws!r}; accepted: whole numbers above 0, three draws"
         )
-    if not (0.0 < found.level < 1.0 and 0.0 <= found.power <= 1.0 and found.seconds > 0.0):
+    if not (0.0 < declared.level < 1.0 and 0.0 <= declared.power <= 1.0 and declared.seconds > 0.0):
         raise ValueError(
-            f"level {found.level!r}, power {found.power!r}, seconds {found.seconds!r}; accepted: 0 < level < 1, "
+            f"level {declared.level!r}, power {declared.power!r}, seconds {declared.seconds!r}; accepted: 0 < level < 1, "
             "0 <= power <= 1, seconds > 0"
         )
-    if found.digest != digest:
+    if declared.digest != digest:
         raise ValueError(f"{key} is not as it was declared: draws and power belong together; accepted: another weight")
-    return found
+    return declared

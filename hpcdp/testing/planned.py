@@ -106,15 +106,15 @@ def views_of(p: Outputs, q: Outputs) -> list[View]:
         return numbers
     common = Counter(keys_of(p)) + Counter(keys_of(q))
     values = tuple(value for value, count in common.most_common(_MOST_VALUES) if count >= _FEWEST)
-    found = [View("value", values=values)] if values else []
+    views = [View("value", values=values)] if values else []
     if p.dtype == object or numbers:
-        return [*found, *numbers] or [View("value")]
+        return [*views, *numbers] or [View("value")]
     a, b = np.asarray(p, np.float64), np.asarray(q, np.float64)
     spread = np.sqrt(a.var(0) + b.var(0)) + np.finfo(float).tiny
     apart = np.argsort(-np.abs(a.mean(0) - b.mean(0)) / spread, kind="stable")[:_MOST_COLUMNS]
-    found += [View("column", column=int(column)) for column in np.sort(apart)]
-    found += [View(name) for name in ("max", "argmax", "min", "sum")]
-    return [*found, _line(a, b)] if a.shape[1] <= _MOST_LINE else found
+    views += [View("column", column=int(column)) for column in np.sort(apart)]
+    views += [View(name) for name in ("max", "argmax", "min", "sum")]
+    return [*views, _line(a, b)] if a.shape[1] <= _MOST_LINE else views
 
 
 def _is_rounded(outputs: Outputs) -> bool:
@@ -219,9 +219,9 @@ def choose_cell(draws: Draws, sizes: Sizes, levels: Floats, claimed: Floats) -> 
     chosen = [draws(side, "choose", sizes.choose) for side in (0, 1)]
     best: tuple[float, Cell] | None = None
     for view in views_of(*learned):
-        found = _best_of(view, learned, chosen, sizes, levels, claimed)
-        if best is None or found[0] > best[0]:
-            best = found
+        candidate = _best_of(view, learned, chosen, sizes, levels, claimed)
+        if best is None or candidate[0] > best[0]:
+            best = candidate
     assert best is not None
     return best[1]
 

@@ -137,18 +137,18 @@ def _refuse_copies(made: _Made) -> None:
 
 def _refuse_reruns(request: pytest.FixtureRequest) -> None:
     """StudyError where a test that fails may be run again: that would void the rate."""
-    options, found = request.config.option, []
-    found += [f"--{name}" for name in ("reruns", "retries", "force_flaky") if getattr(options, name, None)]
-    found += [name for name in ("reruns", "retries") if _ini(request.config, name)]
-    found += ["a mark that runs it again"] if request.node.get_closest_marker("flaky") is not None else []
-    found += (
+    options, reasons = request.config.option, []
+    reasons += [f"--{name}" for name in ("reruns", "retries", "force_flaky") if getattr(options, name, None)]
+    reasons += [name for name in ("reruns", "retries") if _ini(request.config, name)]
+    reasons += ["a mark that runs it again"] if request.node.get_closest_marker("flaky") is not None else []
+    reasons += (
         ["@flaky"]
         if any(name.startswith("_flaky") for name in vars(getattr(request, "function", None) or object))
         else []
     )
-    if found:
+    if reasons:
         raise StudyError(
-            f"{request.node.nodeid}: {', '.join(found)} given; accepted: a privacy check that is run once, since "
+            f"{request.node.nodeid}: {', '.join(reasons)} given; accepted: a privacy check that is run once, since "
             "running it until it passes voids its rate"
         )
 
@@ -210,7 +210,9 @@ def _shown(item: pytest.Item, call: pytest.CallInfo[None], report: Any) -> list[
 def _is_named(item: pytest.Item, error: BaseException) -> bool:
     """Whether a mark says that this error is expected; what `pytest.RaisesGroup` matches, pytest has looked at."""
     named = [mark.kwargs.get("raises") for mark in item.iter_markers("xfail")]
-    return any(hasattr(one, "matches") or isinstance(error, one) for one in named if one is not None)
+    return any(
+        hasattr(expected, "matches") or isinstance(error, expected) for expected in named if expected is not None
+    )
 
 
 def _members(error: BaseException) -> Iterator[BaseException]:
@@ -227,7 +229,7 @@ def _wrong(item: pytest.Item, made: _Made) -> str | None:
             f"{item.nodeid}: {made.outcome}, though a check ran in another process (os.fork or multiprocessing), of this test "
             "or left behind by one before, where what it finds is lost; accepted: checks in the process of the test"
         )
-    if lost := [error for error in made.raised if not any(error is one for one in made.shown)]:
+    if lost := [error for error in made.raised if not any(error is shown for shown in made.shown)]:
         return (
             f"{item.nodeid}: {made.outcome}, though it caught what its checks raised; accepted: a test that lets it through, "
             "marked with xfail(strict=True) where a violation is expected, and with raises=… where another error is; caught:\n"

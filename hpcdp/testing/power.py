@@ -104,9 +104,9 @@ def laws_of(catches: str) -> Sequence[Law]:
     Raises:
         StudyError: the text names no law; the message says what is accepted.
     """
-    found = _AT_LEAST.fullmatch(catches)
-    if found:
-        return _sets(catches, *(_number(catches, text) for text in found.groups()))
+    match = _AT_LEAST.fullmatch(catches)
+    if match:
+        return _sets(catches, *(_number(catches, text) for text in match.groups()))
     try:
         curve = as_claim(catches).bound
     except StudyError as error:
@@ -208,11 +208,11 @@ def power(law: Law, claim: str, sizes: Sizes, level: float, most: int = _MOST_TR
     Estimated from simulated trainings, at least 200 and at most `most`, by Laplace's rule of succession, so that it is never 1;
     the standard error is about 0.006 or less. Counts of the cell that training chose are drawn from its exact probabilities.
     """
-    found: list[float] = []
-    while len(found) < most and (len(found) < _FEW or np.std(found) > _ERROR * np.sqrt(len(found))):
-        key = (seed, _FEW + len(found))  # not those that chose the sizes
-        found.append(float(_simulated(law, as_claim(claim), sizes, level, key, _COUNTS).mean()))
-    return (sum(found) + 1.0) / (len(found) + 2.0)
+    powers: list[float] = []
+    while len(powers) < most and (len(powers) < _FEW or np.std(powers) > _ERROR * np.sqrt(len(powers))):
+        key = (seed, _FEW + len(powers))  # not those that chose the sizes
+        powers.append(float(_simulated(law, as_claim(claim), sizes, level, key, _COUNTS).mean()))
+    return (sum(powers) + 1.0) / (len(powers) + 2.0)
 
 
 def _simulated(

@@ -43,14 +43,14 @@ print(f"counts {{x0}}, {{x1}} of {{n}}: at least {{bound:.6g}}:", "violated" if 
 """
 
 
-def write_script(check: Check, found: Finding, root: Path) -> str:
+def write_script(check: Check, finding: Finding, root: Path) -> str:
     """The script, to be run in the root folder of the tests.
 
     It needs no hpcdp. Its limits are those of Clopper and Pearson at half the level each, finite-sample and a little wider than
     the check's. What is a global neither of the function's module nor of the test's is written out, if it is an array of at most
     64 numbers, and else left to be filled in.
     """
-    cell = found.cell
+    cell = finding.cell
     modules = [sys.modules.get(name) for name in (getattr(check.function, "__module__", ""), check.module)]
     given = {"f": check.function, "d": check.d, "d_prime": check.d_prime}
     imports: dict[ModuleType, list[str]] = {}
@@ -70,12 +70,12 @@ def write_script(check: Check, found: Finding, root: Path) -> str:
     first, other = ("d", "d_prime") if cell.direction == "forward" else ("d_prime", "d")
     inside, score = _shown(cell.view, cell.intervals)
     words = {
-        "test": found.test,
+        "test": finding.test,
         "epsilon": cell.epsilon,
         "claimed": cell.claimed,
-        "level": found.level,
+        "level": finding.level,
         "set": inside,
-        "draw": _draw(check, found),
+        "draw": _draw(check, finding),
         "score": score,
         "first": first,
         "other": other,
@@ -104,14 +104,14 @@ def _literal(value: Any) -> str:
     return made if array.size else f"np.empty({array.shape}, {array.dtype.str!r})"
 
 
-def _draw(check: Check, found: Finding) -> str:
+def _draw(check: Check, finding: Finding) -> str:
     copied = (
         "database.copy()"
         if not isinstance(check.d, list | tuple) and hasattr(check.d, "copy")
         else "np.array(database)"
     )
-    rng = ", rng=rng" if found.takes_rng else ""
-    return f"made = f({copied}, size=n{rng})" if found.vectorised else f"made = [f({copied}{rng}) for _ in range(n)]"
+    rng = ", rng=rng" if finding.takes_rng else ""
+    return f"made = f({copied}, size=n{rng})" if finding.vectorised else f"made = [f({copied}{rng}) for _ in range(n)]"
 
 
 def _shown(view: View, intervals: tuple[tuple[float, float], ...]) -> tuple[str, str]:
@@ -120,7 +120,7 @@ def _shown(view: View, intervals: tuple[tuple[float, float], ...]) -> tuple[str,
         places = [-1, *range(len(view.values))]
         inside = [place for place in places if any(a <= place < b for a, b in intervals)]
         listed = [view.values[place] for place in places if place >= 0 and (place in inside) != (-1 in inside)]
-        spelled = dict.fromkeys(repr(one) for value in listed for one in _plain(value))
+        spelled = dict.fromkeys(repr(element) for value in listed for element in _plain(value))
         values = "{" + ", ".join(spelled) + "}" if spelled else "set()"
         return f"values = {values}{_KEY}", _COUNT.format("not in" if -1 in inside else "in")
     ends = repr([end for pair in intervals for end in pair]).replace("inf", "np.inf")

@@ -64,10 +64,10 @@ class Suite:
         name = None if self._record is None else verdict_name(check, declared, self._salt)
         known = None if name is None else _read(self._record, name)
         if known is None:
-            found = make(check, declared, self._salt)
+            finding = make(check, declared, self._salt)
             known = Verdict(passed(check, declared), None)
-            if found.violated:
-                known = Verdict(violated(check, found), write_script(check, found, self._path.parent))
+            if finding.violated:
+                known = Verdict(violated(check, finding), write_script(check, finding, self._path.parent))
             if name is not None:
                 _write(self._record, name, known)
         else:
@@ -106,11 +106,14 @@ class Suite:
             self.said.append(f"not met; take those that are no more out of {FILE}: {', '.join(unmet)}")
 
 
-def _declared(key: str, found: Declared) -> str:
-    said = f"{key}: {found.sizes.total:,} draws of each database, finds {found.catches} with probability {percent(found.power)}"
+def _declared(key: str, declared: Declared) -> str:
+    said = (
+        f"{key}: {declared.sizes.total:,} draws of each database, finds {declared.catches} with probability "
+        f"{percent(declared.power)}"
+    )
     return (
         said
-        if found.power >= LEAST_POWER
+        if declared.power >= LEAST_POWER
         else f"{said}: too seldom, inconclusive; give it more seconds, or more to catch"
     )
 
@@ -161,9 +164,9 @@ def verdict_name(check: Check, declared: Declared, salt: str | None) -> str | No
 
 def _read(cache: Any, name: str) -> Verdict | None:
     """The verdict of this name, if there is one."""
-    found = cache.get(f"{_FOLDER}/{name}", None)
-    if isinstance(found, dict) and found.keys() == {"said", "script"}:
-        said, script = found["said"], found["script"]
+    content = cache.get(f"{_FOLDER}/{name}", None)
+    if isinstance(content, dict) and content.keys() == {"said", "script"}:
+        said, script = content["said"], content["script"]
         if isinstance(said, str) and (script is None or isinstance(script, str)):
             return Verdict(said, script)
     return None
@@ -176,4 +179,9 @@ def _write(cache: Any, name: str, verdict: Verdict) -> None:
 
 def digest_installed() -> str:
     """A digest of what installers recorded of each distribution, its files' digests among it; else of its name and version."""
-    return digest_json(sorted(one.read_text("RECORD") or f"{one.name} {one.version}" for one in distributions()))
+    return digest_json(
+        sorted(
+            distribution.read_text("RECORD") or f"{distribution.name} {distribution.version}"
+            for distribution in distributions()
+        )
+    )

@@ -62,9 +62,9 @@ class AutoLine:
         thresholds = np.asarray(thresholds, np.float64)
         halves = zip(halves_of(self.p), halves_of(self.q), strict=True)
         one, other = (self._taught(*half, thresholds) for half in halves)
-        found = decide(self._cells, (one, other), self._taught(self.p, self.q, thresholds), thresholds)
-        counter = StepCounter.merged(self._cells.starts, found.classes, thresholds)
-        return counter, Decision(found.chosen, found.judged)
+        refined = decide(self._cells, (one, other), self._taught(self.p, self.q, thresholds), thresholds)
+        counter = StepCounter.merged(self._cells.starts, refined.classes, thresholds)
+        return counter, Decision(refined.chosen, refined.judged)
 
     def _taught(self, p: Side, q: Side, thresholds: Floats) -> Taught:
         cells = self._cells

@@ -45,8 +45,8 @@ class ChosenCounter:
 
     def classes_of(self, outputs: Outputs) -> NDArray[np.integer]:
         """Class of each output, shape (size,)."""
-        found: NDArray[np.integer] = self.counter.classes_of(outputs)  # type: ignore[attr-defined]
-        return found
+        classes: NDArray[np.integer] = self.counter.classes_of(outputs)  # type: ignore[attr-defined]
+        return classes
 
     def state(self) -> dict[str, NDArray[Any]] | None:
         """The counter's own, and the name."""

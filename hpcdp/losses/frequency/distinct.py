@@ -157,8 +157,8 @@ def tally(side: Side) -> tuple[Outputs, Ints] | None:
         if 2 * count_distinct(few) <= few.shape[0]:
             distinct, codes = learn_distinct(side.outputs)
             side.kept["tally"] = distinct.values(), np.bincount(codes, minlength=distinct.size)
-    found: tuple[Outputs, Ints] | None = side.kept["tally"]
-    return found
+    counted: tuple[Outputs, Ints] | None = side.kept["tally"]
+    return counted
 
 
 def learn_both(p: Side, q: Side) -> tuple[Distinct, Ints, Ints]:
@@ -167,7 +167,7 @@ def learn_both(p: Side, q: Side) -> tuple[Distinct, Ints, Ints]:
     if told[0] is None or told[1] is None:
         distinct, codes = learn_distinct(np.concatenate([p.outputs, q.outputs]))
         numbers = codes[: p.size], codes[p.size :]
-        counts = [np.bincount(found, minlength=distinct.size) for found in numbers]
+        counts = [np.bincount(side_codes, minlength=distinct.size) for side_codes in numbers]
         return distinct, counts[0], counts[1]
     distinct, codes = learn_distinct(np.concatenate([told[0][0], told[1][0]]))
     counts = [np.zeros(distinct.size, np.int64) for _ in told]

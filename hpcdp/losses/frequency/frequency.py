@@ -33,9 +33,9 @@ class FrequencyCounter:
 
     def count(self, outputs: Outputs) -> NDArray[np.int64]:
         """Histogram of outputs over the 2T + 1 classes of L̂, shape (2T + 1,), int64."""
-        found = np.bincount(self.distinct.find(outputs) + 1, minlength=self.codes.size)  # number 0: unseen
+        counts = np.bincount(self.distinct.find(outputs) + 1, minlength=self.codes.size)  # number 0: unseen
         out = np.zeros(self.classes, np.int64)
-        np.add.at(out, np.roll(self.codes, 1), found)
+        np.add.at(out, np.roll(self.codes, 1), counts)
         return out
 
     def classes_of(self, outputs: Outputs) -> NDArray[np.int32]:

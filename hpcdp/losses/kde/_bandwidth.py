@@ -63,8 +63,8 @@ class Summary:
         """Of a side's scalar outputs; kept, because one D serves many pairs."""
         if "summary" not in side.kept:
             side.kept["summary"] = cls.of(side.ascending)
-        found: Summary = side.kept["summary"]
-        return found
+        summary: Summary = side.kept["summary"]
+        return summary
 
 
 def _quartiles(x: Floats) -> list[float]:
@@ -74,11 +74,11 @@ def _quartiles(x: Floats) -> list[float]:
     high = [min(i + 1, x.size - 1) for i in low]
     if (x[1:] < x[:-1]).any():
         x = np.partition(x, sorted({*low, *high}))
-    found = []
+    quartiles = []
     for place, i, j in zip(places, low, high, strict=True):
         one, other, share = float(x[i]), float(x[j]), place - i
-        found.append(one if one == other else one * (1.0 - share) + other * share)  # no difference, it may overflow
-    return found
+        quartiles.append(one if one == other else one * (1.0 - share) + other * share)  # no difference, it may overflow
+    return quartiles
 
 
 def silverman(scale: float, size: int, columns: int = 1) -> float:

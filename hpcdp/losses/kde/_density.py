@@ -71,8 +71,8 @@ class Line:
         if known is None or known[0] != (bandwidth, floor):
             line = cls.learn(side.ascending, Summary.of_side(side).median, side.draws, bandwidth, floor)
             known = side.kept["line"] = (bandwidth, floor), line
-        found: Line = known[1]
-        return found
+        kept: Line = known[1]
+        return kept
 
     def density(self, x: Floats) -> Floats:
         """The estimate at x (size,), per unit of the outputs, shape (size,)."""

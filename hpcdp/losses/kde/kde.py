@@ -55,8 +55,8 @@ class LineModel:
         """A counter for sorted distinct thresholds, shape (T,), of outputs from `low` to `high`."""
         nodes, p, q = self.cells
         first = max(0, int(np.searchsorted(nodes, low, "right")) - 1)
-        some = slice(first, int(np.searchsorted(nodes, high)) + 1)
-        given = nodes[some], p[some], q[some], self.p.floor, self.q.floor
+        span = slice(first, int(np.searchsorted(nodes, high)) + 1)
+        given = nodes[span], p[span], q[span], self.p.floor, self.q.floor
         starts, codes = kernels.step_function(*given, np.asarray(thresholds))
         return StepCounter(Lookup.over(starts), codes, 2 * len(thresholds) + 1)
 
@@ -93,12 +93,12 @@ class PlaneModel:
         axes = [axis[::step] for axis in axes]
         rows = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
         areas = np.multiply.outer(np.diff(axes[0]), np.diff(axes[1]))
-        found = []
+        masses = []
         for side in (self.p, self.q):
             values = side.density(rows).reshape(axes[0].size, axes[1].size)
             corners = values[1:, 1:] + values[1:, :-1] + values[:-1, 1:] + values[:-1, :-1]
-            found.append((0.25 * corners * areas).reshape(-1))
-        return _shares(*found)
+            masses.append((0.25 * corners * areas).reshape(-1))
+        return _shares(*masses)
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ def _log_ratios(p: Floats, q: Floats, floor_p: float, floor_q: float) -> Floats:
     low_p, low_q = p < floor_p, q < floor_q
     unknown = (low_p & low_q) | (low_q & (p <= floor_q)) | (low_p & (q <= floor_p))
     with np.errstate(invalid="ignore"):  # where both are infinite
-        found = np.log(np.where(low_p, floor_p, p)) - np.log(np.where(low_q, floor_q, q))
-    return np.where(unknown, 0.0, found)
+        ratios = np.log(np.where(low_p, floor_p, p)) - np.log(np.where(low_q, floor_q, q))
+    return np.where(unknown, 0.0, ratios)
 
 
 def _shares(p: Floats, q: Floats) -> tuple[Floats, Floats]:
@@ -158,8 +158,8 @@ def _shares(p: Floats, q: Floats) -> tuple[Floats, Floats]:
     Raises:
         ValueError: a side has no mass, since it has no training output that is near enough to the median.
     """
-    some = (p > 0.0) | (q > 0.0)
+    held = (p > 0.0) | (q > 0.0)
     totals = float(p.sum()), float(q.sum())
     if 0.0 in totals:
         raise ValueError("a side has no training output from which its density could be estimated")
-    return p[some] / totals[0], q[some] / totals[1]
+    return p[held] / totals[0], q[held] / totals[1]

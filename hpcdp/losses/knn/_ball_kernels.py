@@ -126,17 +126,17 @@ def _select(ranks, weights, size, low, high, least, most, need, few):  # type: i
         else:
             low, least = middle, points
         step += 1
-    found = 0
+    count = 0
     for i in range(size):
         if low < ranks[i] <= high:
-            few[found] = i
-            found += 1
+            few[count] = i
+            count += 1
     while True:
         next_one = np.inf
-        for t in range(found):
+        for t in range(count):
             rank = ranks[few[t]]
             next_one = rank if low < rank < next_one else next_one
-        for t in range(found):
+        for t in range(count):
             least += _points_of(weights[few[t]]) if ranks[few[t]] == next_one else 0
         if least >= need:
             return next_one
@@ -167,7 +167,7 @@ def _guess(query, sample, stands, need, metric, ranks, near):  # type: ignore[no
 def _list_leaves(low, high, first, last, most, metric, leaves, boxes, stack):  # type: ignore[no-untyped-def]
     """List the leaves that have points of rank at most `most` from the box [first, last]; returns how many."""
     half = low.shape[0] // 2
-    found, top = 0, 1
+    count, top = 0, 1
     stack[0] = 1
     while top:
         top -= 1
@@ -185,11 +185,11 @@ def _list_leaves(low, high, first, last, most, metric, leaves, boxes, stack):  #
             stack[top], stack[top + 1] = 2 * node + 1, 2 * node
             top += 2
             continue
-        leaves[found] = node - half
+        leaves[count] = node - half
         for c in range(first.size):
-            boxes[0, c, found], boxes[1, c, found] = low[node, c], high[node, c]
-        found += 1
-    return found
+            boxes[0, c, count], boxes[1, c, count] = low[node, c], high[node, c]
+        count += 1
+    return count
 
 
 @kernel()
@@ -200,7 +200,7 @@ def _scan(query, tree, size, low, high, metric, work):  # type: ignore[no-untype
     """
     blocks, weights, held = tree[0], tree[1], tree[4]
     leaves, _, _, near, far, ranks, rim, rim_weights, _ = work
-    inner, found = np.int64(0), 0
+    inner, copied = np.int64(0), 0
     half, width = blocks.shape[0], blocks.shape[2]
     for position in range(size):
         if near[position] > high:
@@ -215,14 +215,14 @@ def _scan(query, tree, size, low, high, metric, work):  # type: ignore[no-untype
             within += ranks[j] <= high
         if 4 * within >= width:  # vectors copy all of them in the time that it takes to pick some
             for j in range(width):
-                rim[found + j], rim_weights[found + j] = ranks[j], weights[leaf, j]
-            found += width
+                rim[copied + j], rim_weights[copied + j] = ranks[j], weights[leaf, j]
+            copied += width
         elif within:
             for j in range(width):
                 if ranks[j] <= high:
-                    rim[found], rim_weights[found] = ranks[j], weights[leaf, j]
-                    found += 1
-    return inner, found
+                    rim[copied], rim_weights[copied] = ranks[j], weights[leaf, j]
+                    copied += 1
+    return inner, copied
 
 
 @kernel()
@@ -242,17 +242,17 @@ def _settle(query, tree, cover, low, high, need, metric, work):  # type: ignore[
         if not ranked:
             rank_boxes(query, boxes, size, metric, near, far)
             ranked = True
-        inner, found = _scan(query, tree, size, low, high, metric, work)
+        inner, copied = _scan(query, tree, size, low, high, metric, work)
         scans += 1
         sure = _points_of(inner)
-        below = _points_of(_weigh(rim, rim_weights, found, low))
-        above = _points_of(_weigh(rim, rim_weights, found, high))
+        below = _points_of(_weigh(rim, rim_weights, copied, low))
+        above = _points_of(_weigh(rim, rim_weights, copied, high))
         if sure + below >= need:
             low, high = -1.0, low
         elif sure + above < need:
             low, high = high, 2.0 * high if high > 0.0 else np.inf
         else:
-            rank = _select(rim, rim_weights, found, low, high, below, above, need - sure, few)
+            rank = _select(rim, rim_weights, copied, low, high, below, above, need - sure, few)
             end = rank  # the largest rank that is the same distance
             if metric == EUCLIDEAN and rank < np.inf:
                 bits = np.float64(rank).view(np.int64)
@@ -260,7 +260,7 @@ def _settle(query, tree, cover, low, high, need, metric, work):  # type: ignore[
                     bits += 1
                 end = np.int64(bits).view(np.float64)
             if end <= high:
-                return rank, inner + _weigh(rim, rim_weights, found, end), scans, size, reach
+                return rank, inner + _weigh(rim, rim_weights, copied, end), scans, size, reach
             high = end  # the last of the ball are as far as the window's end, by one root
 
 

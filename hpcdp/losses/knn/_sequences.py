@@ -88,9 +88,9 @@ class SequenceVotes:
         """Votes of both sides for each output (size,) of canonical bytes, int64, shape (size,) each."""
         words, codes = learn_distinct(outputs)  # each distinct output is looked at once
         parts = [split(word) for word in words.values()]
-        found = self.frames.find(_objects([frame for frame, _ in parts]))
-        v0, v1 = self.c0[found], self.c1[found]
-        for source, members in zip(self.sources, group(found, self.frames.size), strict=True):
+        indices = self.frames.find(_objects([frame for frame, _ in parts]))
+        v0, v1 = self.c0[indices], self.c1[indices]
+        for source, members in zip(self.sources, group(indices, self.frames.size), strict=True):
             if source is not None and members.size:
                 v0[members], v1[members] = source.votes(np.array([parts[word][1] for word in members]))
         return v0[codes], v1[codes]

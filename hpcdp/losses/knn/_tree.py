@@ -192,12 +192,12 @@ class BallVotes:
         """Votes of both sides for each output (size, d), int64, shape (size,) each."""
         values = self.rows.values()
         outputs = np.asarray(outputs, values.dtype)
-        found = self.rows.find(outputs)
-        v0, v1 = self.c0[found], self.c1[found]
-        new = found < 0
+        indices = self.rows.find(outputs)
+        v0, v1 = self.c0[indices], self.c1[indices]
+        new = indices < 0
         v0[new], v1[new] = self.search.votes(outputs[new])
-        near = ~new & ~self.atom[found]
-        seen, back = np.unique(found[near], return_inverse=True)  # one search serves all outputs of one row
+        near = ~new & ~self.atom[indices]
+        seen, back = np.unique(indices[near], return_inverse=True)  # one search serves all outputs of one row
         w0, w1 = self.search.votes(values[seen])
         v0[near], v1[near] = w0[back], w1[back]
         return v0, v1

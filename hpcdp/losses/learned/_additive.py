@@ -76,10 +76,10 @@ def learn_additive(columns: Columns, batches: Batches, penalty: float) -> Additi
 
     start = np.zeros(columns.size + 1)
     noise = 0.02 / np.sqrt(size)
-    found = minimize(
+    optimum = minimize(
         objective, start, jac=True, method="L-BFGS-B", options={"gtol": noise, "ftol": 0, "maxiter": _STEPS}
     )
-    w = _solve(factor, found.x, "T")
+    w = _solve(factor, optimum.x, "T")
     return Additive(columns, w[1:], float(w[0]))
 
 

@@ -63,8 +63,8 @@ def learn_calibration(method: str, scores: Floats, is_other: NDArray[np.bool_]) 
         from sklearn.isotonic import IsotonicRegression
 
         least = 1.0 / (scores.size + 2)
-        found = IsotonicRegression(y_min=least, y_max=1.0 - least).fit(scores, is_other)
-        return Isotonic(found.X_thresholds_, found.y_thresholds_)
+        isotonic = IsotonicRegression(y_min=least, y_max=1.0 - least).fit(scores, is_other)
+        return Isotonic(isotonic.X_thresholds_, isotonic.y_thresholds_)
     from sklearn.linear_model import LogisticRegression
 
     width = float(scores.std()) or 1.0

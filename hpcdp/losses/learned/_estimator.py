@@ -81,18 +81,18 @@ def make_estimator(path: str, options: Mapping[str, Any], seed: int) -> Any:
     """
     module, _, name = path.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
     except interruptions():
         raise
     except BaseException as error:
         raise ValueError(f"parameters.classifier: cannot import {path!r}: {describe_raised(error)}") from error
-    if not callable(found):
-        raise ValueError(f"parameters.classifier: a class; given: {path!r}, a {type(found).__name__}")
-    _check_keywords(path, found, options)
+    if not callable(target):
+        raise ValueError(f"parameters.classifier: a class; given: {path!r}, a {type(target).__name__}")
+    _check_keywords(path, target, options)
     try:
-        estimator = found(**options)
+        estimator = target(**options)
     except interruptions():
         raise
     except BaseException as error:
@@ -105,9 +105,9 @@ def make_estimator(path: str, options: Mapping[str, Any], seed: int) -> Any:
     return estimator
 
 
-def _check_keywords(path: str, found: Any, options: Mapping[str, Any]) -> None:
+def _check_keywords(path: str, target: Any, options: Mapping[str, Any]) -> None:
     try:
-        parameters = inspect.signature(found).parameters
+        parameters = inspect.signature(target).parameters
     except (TypeError, ValueError):  # some compiled classes have no signature
         return
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
@@ -135,16 +135,16 @@ def try_estimator(path: str, options: Mapping[str, Any], seed: int, calibrated: 
     try:
         with warnings.catch_warnings(), library_threads(1):
             warnings.simplefilter("ignore")
-            found = Estimator(estimator.fit(rows, is_other.astype(np.int64)), path, False)
-            if not found.has_odds and not hasattr(found.fitted, "decision_function"):
+            trained = Estimator(estimator.fit(rows, is_other.astype(np.int64)), path, False)
+            if not trained.has_odds and not hasattr(trained.fitted, "decision_function"):
                 raise ValueError("it has neither predict_proba nor decision_function")
-            scores = found.logits(fresh)
+            scores = trained.logits(fresh)
             again = make_estimator(path, options, seed).fit(rows, is_other.astype(np.int64))
             # Tasks that learn for themselves must agree, or the two sides would be counted by different sets.
             if not np.array_equal(Estimator(again, path, False).logits(fresh), scores, equal_nan=True):
                 raise ValueError("learned twice from equal numbers, it gave different scores; it must be deterministic")
             # Not on the rows it learned from, which it may have kept and score by themselves.
-            if not has_equal_scores(found.logits, fresh):
+            if not has_equal_scores(trained.logits, fresh):
                 raise ValueError(
                     "it scores an output differently in another batch (reversed, in halves, singly); a score must depend on "
                     "the output and on what was learned alone"
@@ -156,7 +156,7 @@ def try_estimator(path: str, options: Mapping[str, Any], seed: int, calibrated: 
             f"parameters.classifier: {path} with these options fails on {_TRIAL} trial outputs: "
             f"{describe_raised(error)}"
         ) from error
-    if not found.has_odds and not calibrated:
+    if not trained.has_odds and not calibrated:
         raise ValueError(
             f"parameters.calibrate: {path} with these options has a decision_function but no predict_proba, and such a "
             'score is no log-odds; accepted: "platt", "isotonic"'

@@ -136,7 +136,7 @@ def _combine(scores: Floats, is_other: NDArray[np.bool_]) -> tuple[Floats, float
     """Weights of both log-odds (size, 2) and an intercept, by logistic regression, and the log-loss that they reach."""
     from sklearn.linear_model import LogisticRegression
 
-    found = LogisticRegression(max_iter=1000).fit(scores, is_other)
-    logits = found.decision_function(scores)
+    regression = LogisticRegression(max_iter=1000).fit(scores, is_other)
+    logits = regression.decision_function(scores)
     loss = float((np.logaddexp(0.0, logits) - np.where(is_other, logits, 0.0)).mean())
-    return np.append(found.coef_[0], found.intercept_), loss
+    return np.append(regression.coef_[0], regression.intercept_), loss

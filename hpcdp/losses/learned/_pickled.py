@@ -85,19 +85,19 @@ class _Limited(pickle.Unpickler):
         if name in _BY_NAME.get(module, ()):
             return super().find_class(module, name)
         if "." not in name and (module in _NUMERICAL or _may_define_estimators(module)):
-            found = super().find_class(module, name)
+            member = super().find_class(module, name)
             if (
-                isinstance(found, type)
-                and found.__module__ == module
-                and (module in _NUMERICAL or _is_estimator(found))
+                isinstance(member, type)
+                and member.__module__ == module
+                and (module in _NUMERICAL or _is_estimator(member))
             ):
-                return found
+                return member
         if _top(module) in self._own:
-            found = super().find_class(module, name)
-            if isinstance(found, type) and _top(found.__module__) in self._own:
-                return found
+            member = super().find_class(module, name)
+            if isinstance(member, type) and _top(member.__module__) in self._own:
+                return member
             if name.startswith(_COMPILED) and "." not in name:
-                return found
+                return member
         raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a stored classifier")
 
 
@@ -107,10 +107,10 @@ def _may_define_estimators(module: str) -> bool:
     return parts[0] == "sklearn" and not {"conftest", "datasets", "externals", "tests", "utils"} & set(parts)
 
 
-def _is_estimator(found: type) -> bool:
+def _is_estimator(kind: type) -> bool:
     from sklearn.base import BaseEstimator
 
-    return issubclass(found, BaseEstimator)
+    return issubclass(kind, BaseEstimator)
 
 
 def _top(module: str) -> str:
@@ -156,14 +156,14 @@ def _packages() -> Mapping[str, list[str]]:
 
 def _versions(packages: Iterable[str]) -> dict[str, str]:
     names = _packages()
-    found = {}
+    versions = {}
     for package in sorted(packages):
         for name in names.get(package, [])[:1]:
             try:
-                found[name] = version(name)
+                versions[name] = version(name)
             except PackageNotFoundError:
                 continue
-    return found
+    return versions
 
 
 def _words(versions: dict[str, str]) -> str:

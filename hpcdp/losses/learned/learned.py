@@ -65,13 +65,13 @@ class LearnedModel:
         Raises:
             MechanismError: the classifier fails on these outputs.
         """
-        found = np.empty(outputs.shape[0])
+        scores = np.empty(outputs.shape[0])
         with library_threads(1):
-            for start in range(0, found.size, self.at_once):
+            for start in range(0, scores.size, self.at_once):
                 part = slice(start, start + self.at_once)
-                found[part] = self.offset - _scores(self.classifier, self.calibration, as_rows(outputs[part]))
-        found[np.isnan(found)] = 0.0
-        return found
+                scores[part] = self.offset - _scores(self.classifier, self.calibration, as_rows(outputs[part]))
+        scores[np.isnan(scores)] = 0.0
+        return scores
 
     def counter(self, thresholds: Floats) -> LearnedCounter:
         """A counter for sorted distinct thresholds, shape (T,)."""
@@ -208,8 +208,8 @@ def _batches(p: Side, q: Side, parts: list[Ints], rows: int = _ROWS) -> Batches:
 
 
 def _score_batches(classifier: Classifier, batches: Batches) -> tuple[Floats, NDArray[np.bool_]]:
-    found = [(_scores(classifier, None, rows), is_other) for rows, is_other in batches()]
-    return np.concatenate([s for s, _ in found]), np.concatenate([is_other for _, is_other in found])
+    scored = [(_scores(classifier, None, rows), is_other) for rows, is_other in batches()]
+    return np.concatenate([s for s, _ in scored]), np.concatenate([is_other for _, is_other in scored])
 
 
 def _scores(classifier: Classifier, calibration: Calibration | None, rows: Floats) -> Floats:

@@ -122,7 +122,7 @@ def count_each_run(x, table, table_origin, table_scale, many, following, starts,
     following: the starts without the first, then NaN, which no x reaches, (runs + 2,).
     """
     places, runs = np.empty(_BLOCK, np.int32), np.empty(_BLOCK, np.int32)
-    cells, found = places.view(np.uint32), runs.view(np.uint32)
+    cells, run_numbers = places.view(np.uint32), runs.view(np.uint32)
     late = np.empty(_BLOCK + 1, np.uint32)
     last = float(table.size - 1)
     for begin in range(0, x.size, _BLOCK):
@@ -137,7 +137,7 @@ def count_each_run(x, table, table_origin, table_scale, many, following, starts,
         waiting = np.uint32(0)
         for i in range(part.size):
             late[waiting] = i
-            waiting += np.uint32(found[i] == many)
-            histogram[found[i]] += np.uint32(1)
+            waiting += np.uint32(run_numbers[i] == many)
+            histogram[run_numbers[i]] += np.uint32(1)
         for j in range(waiting):
             histogram[_run(part[late[j]], starts, first, origin, scale)] += np.uint32(1)

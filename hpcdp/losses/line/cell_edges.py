@@ -51,12 +51,12 @@ def cut_line(pool: Floats, most: int) -> Floats:
     growth = _GROWTH
     while True:
         nodes, widths = _pieces(quantiles, fine, growth)
-        found = _integrate(nodes, widths, most - 1)
-        if found is not None:
+        offsets = _integrate(nodes, widths, most - 1)
+        if offsets is not None:
             break
         growth *= 2.0
         fine = max(1.0, fine / 2.0)
-    edges = np.ldexp(centre + found, exponent)
+    edges = np.ldexp(centre + offsets, exponent)
     return np.unique(edges[np.isfinite(edges)])
 
 

@@ -64,10 +64,10 @@ class LineCells:
         if values.size <= _FEW:
             near = np.append(0, 1 + np.flatnonzero(np.diff(values) > _ROUNDING * np.abs(values).max()))
             merged = values[near] if near.size > 1 else values  # what rounding alone has told apart
-            for some in (values, merged):
-                spacing = lattice_spacing(some, _FEW)
+            for points in (values, merged):
+                spacing = lattice_spacing(points, _FEW)
                 if spacing is not None:
-                    return cls._of_values(some, spacing, True)
+                    return cls._of_values(points, spacing, True)
             times = np.add.reduceat(held, near) if near.size > 1 else held
             if 2 * np.count_nonzero(times == 1) <= times.size:
                 return cls._of_values(merged, None, False)

@@ -141,7 +141,7 @@ class Tables:
         """The smallest table that serves a sample of x well, else the one that serves it best."""
         starts, sample = self.lookup.starts, np.sort(x[:: max(1, x.size // _SEEN)])
         kind, each = (by_class, 64) if self.classes <= _MANY_CLASSES else (by_run, 1)
-        found: list[tuple[Count, float]] = []
+        candidates: list[tuple[Count, float]] = []
         for share in _BEYOND:
             cut = int(share * sample.size)
             first, last = starts[[min(1, starts.size - 1), -1]]  # beyond them is one run at either end
@@ -150,8 +150,8 @@ class Tables:
             cells = 1 << (min(max(each * inside, _SMALLEST), _LARGEST) - 1).bit_length()
             while cells <= _LARGEST:
                 table = kind(self.lookup, self.codes, self.classes, low, high, cells)
-                found.append((table, table(sample)[1] / sample.size))
-                if found[-1][1] < 2 * share + _LATE:
-                    return found[-1]
+                candidates.append((table, table(sample)[1] / sample.size))
+                if candidates[-1][1] < 2 * share + _LATE:
+                    return candidates[-1]
                 cells *= 2
-        return min(found, key=lambda one: one[1])
+        return min(candidates, key=lambda candidate: candidate[1])

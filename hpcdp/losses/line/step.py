@@ -43,13 +43,13 @@ class Votes:
 def pooled_atoms(a: Floats, b: Floats, k: int) -> Floats:
     """Values that at least k of the pooled training samples hold, sorted; a and b are sorted."""
     half = (k + 1) // 2  # such a value is held by at least half of k points of one side, one of every `half` among them
-    found = []
+    candidates = []
     for side in (a, b):
         near, step = side[::half], half // 2
         before, after = np.arange(near.size) * half - step, np.arange(near.size) * half + step
         held = (side[np.maximum(before, 0)] == near) | (side[np.minimum(after, side.size - 1)] == near)
-        found.append(near[held])
-    values = np.unique(np.concatenate(found))
+        candidates.append(near[held])
+    values = np.unique(np.concatenate(candidates))
     return values[holders(a, values) + holders(b, values) >= k]
 
 
@@ -77,9 +77,9 @@ def _sweep(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | 
         v0 = np.arange(k + extra + 1)
         row[: v0.size] = classes_of(log_ratios(v0, v0[::-1].copy(), n0, n1), thresholds)
     if a.size + b.size >= k:
-        distinct, *found = kernels.sweep_distinct(a, b, k, table)
+        distinct, *runs = kernels.sweep_distinct(a, b, k, table)
         if distinct:
-            return tuple(found)
+            return tuple(runs)
     return kernels.sweep(a, b, k, n0, n1, thresholds, 0, table)
 
 

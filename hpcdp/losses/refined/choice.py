@@ -68,11 +68,11 @@ def resolved_better(folds: Sequence[Fold], one: str, other: str, thresholds: Flo
 
     Resolved: as in `choose`.
     """
-    found = 0
+    balance = 0
     for row, t in enumerate(thresholds):
         gain, error = _difference(folds, one, other, row, float(np.exp(t)))
-        found += int(np.sign(gain)) * (abs(gain) > _RESOLVED * error)
-    return found
+        balance += int(np.sign(gain)) * (abs(gain) > _RESOLVED * error)
+    return balance
 
 
 def _difference(folds: Sequence[Fold], one: str, other: str, row: int, inflation: float) -> tuple[float, float]:
@@ -112,17 +112,17 @@ def best_sets(p: Floats, q: Floats, thresholds: Floats) -> Bools:
 
 
 def _best(gain: Floats) -> Bools:
-    found = np.zeros(gain.size, np.bool_)
+    best = np.zeros(gain.size, np.bool_)
     upto = np.concatenate([[0.0], np.cumsum(gain)])
     left, right = _two_ends(upto)
     first, last = _middle(upto)
     ends = upto[left] + upto[-1] - upto[right]
     if upto[last] - upto[first] > ends:
-        found[first:last] = True
+        best[first:last] = True
     else:
-        found[:left] = True
-        found[right:] = True
-    return found
+        best[:left] = True
+        best[right:] = True
+    return best
 
 
 def _two_ends(upto: Floats) -> tuple[int, int]:

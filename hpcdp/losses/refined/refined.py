@@ -52,7 +52,7 @@ class Pilot:
         if p.dtype != object and (p.outputs.ndim == 1 or p.outputs.shape[1] == 1):
             cells = LineCells.of(p.ascending, q.ascending)
             models = [model, *(other.fit(p, q) for other in others)]
-            return cls(cells, np.stack([one.score(cells.centres) for one in models]), None)
+            return cls(cells, np.stack([fitted.score(cells.centres) for fitted in models]), None)
         if isinstance(model, FrequencyModel):
             return cls(model.distinct, model.losses[None], None)
         projection: Projection = model.projection()  # type: ignore[attr-defined]  # `refuse_unrefinable` saw to it

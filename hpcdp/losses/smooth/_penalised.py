@@ -125,23 +125,23 @@ class PenalisedCurve:
         """f (m,) with the penalty of the largest REML score: decades first, then between them."""
         total = float((self.a + self.b).sum())
         f = np.zeros(self.knots.size)
-        found: tuple[float, float, Floats] | None = None
+        best: tuple[float, float, Floats] | None = None
 
         def attempt(power: float, start: Floats) -> Floats:
-            nonlocal found
+            nonlocal best
             try:
                 fitted, score = self.fit(total * 10.0**power, start)
             except LinAlgError:  # a penalty that rounding cannot bear
                 return start
-            if np.isfinite(score) and (found is None or score > found[0]):
-                found = score, power, fitted
+            if np.isfinite(score) and (best is None or score > best[0]):
+                best = score, power, fitted
             return fitted
 
         for power in _DECADES:
             f = attempt(float(power), f)
-        if found is None:
+        if best is None:
             return np.zeros(self.knots.size)
-        centre = found[1]
+        centre = best[1]
         for shift in _REFINED:
-            attempt(centre + shift, found[2])
-        return found[2]
+            attempt(centre + shift, best[2])
+        return best[2]

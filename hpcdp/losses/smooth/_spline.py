@@ -46,8 +46,8 @@ def never_reached(t: Floats, has: Floats, other: Floats) -> NDArray[np.bool_]:
     for first, stop in zip(firsts, stops, strict=True):
         if held[stop] - held[first] < _SEEN:
             continue
-        some = first + np.flatnonzero(has[first:stop] > 0)
-        length = t[some[-1]] - t[some[0]]
+        places = first + np.flatnonzero(has[first:stop] > 0)
+        length = t[places[-1]] - t[places[0]]
         ends = []
         if first > 0:
             ends.append(_is_dense(t, sums, first - 1, -1, length))
@@ -167,14 +167,14 @@ def _fit_curve(x: Floats, a: Floats, b: Floats, n0: int, n1: int) -> Floats:
     cuts = mirrored(span.stop - span.start, _KNOTS * _GROUPS + 1) + span.start
     counts = [np.add.reduceat(side, cuts[:-1]) if side.size else side for side in (a[: span.stop], b[: span.stop])]
     total = counts[0] + counts[1]
-    some = total > 0
+    filled = total > 0
     weight = (a + b)[: span.stop]
-    place = np.add.reduceat(weight * t[: span.stop], cuts[:-1])[some] / total[some]
+    place = np.add.reduceat(weight * t[: span.stop], cuts[:-1])[filled] / total[filled]
     knots = _knots(place)
     if knots.size < 3:
         ratios = _plain(a[held].sum(keepdims=True), b[held].sum(keepdims=True), n0, n1)
         return np.full(x.size, ratios[0])
-    curve = PenalisedCurve(place, counts[0][some], counts[1][some], float(np.log(n0) - np.log(n1)), knots)
+    curve = PenalisedCurve(place, counts[0][filled], counts[1][filled], float(np.log(n0) - np.log(n1)), knots)
     f = curve.best()
     out = _extend(t, knots, f)
     out[never_reached(t, a, b)] = np.inf

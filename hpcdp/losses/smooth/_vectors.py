@@ -90,16 +90,16 @@ def learn_predictor(p: Side, q: Side, degree: Literal["auto", 1, 2]) -> tuple[Pr
     task = _Task(p.outputs, q.outputs, offset, centre, scale)
     sample = _Task(few[0], few[1], offset, centre, scale)
     chosen = _choose(sample) if degree == "auto" else degree
-    found = _fit(task, sample, chosen)
+    predictor = _fit(task, sample, chosen)
     features = _features(np.zeros((1, centre.size)), chosen).shape[1]
     if task.size >= 200 * features:
-        return found, found.coordinate(p.outputs), found.coordinate(q.outputs)
+        return predictor, predictor.coordinate(p.outputs), predictor.coordinate(q.outputs)
     outs = np.empty(p.size), np.empty(q.size)
     for fold in range(4):
         rest = task.without(fold, 4)
         other = _fit(rest, rest, chosen)
         outs[0][fold::4], outs[1][fold::4] = other.coordinate(p.outputs[fold::4]), other.coordinate(q.outputs[fold::4])
-    return found, *outs
+    return predictor, *outs
 
 
 def _scales(rows: Floats) -> tuple[Floats, Floats]:
@@ -117,7 +117,7 @@ def _choose(sample: _Task) -> Literal[1, 2]:
         return 1
     ones = [_fit(learned, learned, degree) for degree in (1, 2)]
     gains = [
-        np.subtract(*(log_expit(sign * (one.coordinate(side) + sample.offset)) for one in reversed(ones)))
+        np.subtract(*(log_expit(sign * (predictor.coordinate(side) + sample.offset)) for predictor in reversed(ones)))
         for sign, side in ((1, fresh.p), (-1, fresh.q))
     ]
     gain = np.concatenate(gains)

@@ -60,13 +60,13 @@ def bins_of(problem: Problem, number: int) -> Bins:
 
 def counts_of(problem: Problem, index: Index, stage: Stage, bins: int) -> Ints | None:
     """Counts of all laws, (laws, bins); None while some are missing."""
-    found = []
+    counts = []
     for law in problem.laws:
         key = bin_key(problem, law, stage.name, bins)
         if index.missing(key, (), stage):
             return None
-        found.append(total_of(index.done(key, (), stage)))
-    return np.stack(found)
+        counts.append(total_of(index.done(key, (), stage)))
+    return np.stack(counts)
 
 
 def training_bins(problem: Problem) -> int | None:
@@ -81,8 +81,8 @@ def decide(problem: Problem, index: Index) -> Decision | None:
     """What is counted, a function of training counts alone; None while some are missing, and where training promises the
     interval that is wanted with no number of outputs that is allowed.
     """
-    found = decision_or_words(problem, index)
-    return None if isinstance(found, str) else found
+    decision = decision_or_words(problem, index)
+    return None if isinstance(decision, str) else decision
 
 
 def decision_or_words(problem: Problem, index: Index) -> Decision | str | None:
@@ -138,8 +138,8 @@ def sized(problem: Problem, index: Index) -> Problem:
 def decided(problem: Problem, index: Index) -> list[tuple[Problem, Stage, int]]:
     """What is counted as far as it is decided: the problem, the stage, bins."""
     fine, decision = training_bins(problem), decide(problem, index)
-    found = [] if fine is None else [(problem, problem.train, fine)]
+    stages = [] if fine is None else [(problem, problem.train, fine)]
     if decision is not None:
         after = sized(problem, index)
-        found.append((after, after.test, decision.bins))
-    return found
+        stages.append((after, after.test, decision.bins))
+    return stages

@@ -42,9 +42,9 @@ def describe_interval(study: Study, arrays: Arrays, pairs: list[dict[str, Any]])
     refuted, changes = refuted_at(low, high, bins), change_refuted_at(low, high, bins) if domain else None
     edges = np.linspace(*parameters.range, number + 1)
     where = _Where(study, edges, bins, low, high, counts, bool(refuted or changes))
-    found = where.of_domain() if domain else where.of_pairs(arrays["pair_laws"][1], pairs)
+    largest = where.of_domain() if domain else where.of_pairs(arrays["pair_laws"][1], pairs)
     return {
-        **found,
+        **largest,
         "bins": number,
         "test": outputs,
         "lipschitz": parameters.lipschitz,
@@ -97,15 +97,15 @@ class _Where:
 
     def _ends(self, laws: Ints) -> tuple[Any, ...]:
         parts = max(1, -(-laws.shape[0] * self.low.shape[1] // _BLOCK))
-        found = []
-        for some in np.array_split(laws, parts):
-            first, second = some.T
+        ends = []
+        for block in np.array_split(laws, parts):
+            first, second = block.T
             lower, upper = (
                 lower_ends(self.low[first], self.high[second]),
                 upper_ends(self.high[first], self.low[second], self.bins),
             )
-            found.append((*lower, *upper))
-        return tuple(np.concatenate(values) for values in zip(*found, strict=True))
+            ends.append((*lower, *upper))
+        return tuple(np.concatenate(values) for values in zip(*ends, strict=True))
 
     def _side(self, laws: Ints, lower: float, at: int, upper: float, upper_at: int) -> dict[str, Any]:
         ratio = largest_ratio(*self.counts[laws])
@@ -145,8 +145,8 @@ def _best(entries: list[dict[str, Any]], name: str) -> int:
 
 
 def _both(sides: list[dict[str, Any]]) -> float | None:
-    found = [side["published"] for side in sides]
-    return None if None in found else max(found)
+    published = [side["published"] for side in sides]
+    return None if None in published else max(published)
 
 
 def _refutation(
@@ -176,7 +176,7 @@ def _refutation(
 def renyi_entries(study: Study, arrays: Arrays, orders: list[float]) -> list[dict[str, Any]]:
     """Rényi divergences of some orders as Gorla et al. (2023) estimate them; "estimate" is None, a failure, with an empty bin."""
     counts, laws = arrays["bin_counts"][1], arrays["pair_laws"][1]
-    found = []
+    entries = []
     for order in orders:
         best: tuple[float, int, int] | None = (-math.inf, -1, -1)
         for pair, sides in enumerate(laws):
@@ -186,12 +186,12 @@ def renyi_entries(study: Study, arrays: Arrays, orders: list[float]) -> list[dic
         entry: dict[str, Any] = {"order": order, "estimate": None, "pair": None, "direction": None}
         if best is not None and best[1] <= 0:
             entry |= {"estimate": max(0.0, best[0]), "pair": -best[1], "direction": DIRECTIONS[-best[2]]}
-        found.append(entry | {"sizes": sizes_entry(study, int(counts[0].sum()), order)})
-    return found
+        entries.append(entry | {"sizes": sizes_entry(study, int(counts[0].sum()), order)})
+    return entries
 
 
 def sizes_entry(study: Study, outputs: int, order: float | None = None) -> dict[str, Any] | None:
     """`promised_sizes` as JSON has them."""
-    found = promised_sizes(study, outputs, order)
+    sizes = promised_sizes(study, outputs, order)
     names = ("precision", "bins", "test")
-    return None if found is None else {key: dict(zip(names, values, strict=True)) for key, values in found.items()}
+    return None if sizes is None else {key: dict(zip(names, values, strict=True)) for key, values in sizes.items()}

@@ -35,27 +35,31 @@ def promised_sizes(study: Study, outputs: int, order: float | None = None) -> Pr
         laws = max(2, buckets(domain.lipschitz, domain.upper - domain.lower, c, w, precision, order))
         return size_of(name, c, w, 2.0 * precision / 3.0, e.confidence, order, laws)
 
-    found = {}
+    promised = {}
     for name in NAMES:
         precision = e.precision or precision_at(outputs, lambda gamma, name=name: at(name, gamma)[1])  # type: ignore[misc]
         with suppress(ValueError):  # more outputs than can be said
-            found[name] = (precision, *at(name, precision))
-    return found
+            promised[name] = (precision, *at(name, precision))
+    return promised
 
 
-def describe_sizes(study: Study, found: Promised | None) -> str:
+def describe_sizes(study: Study, promised: Promised | None) -> str:
     """Sizes as published and by union bounds, in words."""
-    if found is None:
+    if promised is None:
         return "none, as C ≥ 2/W²; the certified interval needs no such limit"
     words = {"published": "published", "union": "by a union bound", "half": "with half the bins"}
     parts = [
         f"{words[name]} ±{at_most(precision, '.3g')} from {bins:,} bin{'s' if bins > 1 else ''} and {outputs:,} outputs"
-        for name, (precision, bins, outputs) in found.items()
+        for name, (precision, bins, outputs) in promised.items()
     ]
     domain, parameters = study.pairs.domain, given(study)
-    if domain is not None and "published" in found:
+    if domain is not None and "published" in promised:
         k = buckets(
-            domain.lipschitz, domain.upper - domain.lower, parameters.lipschitz, parameters.width, found["published"][0]
+            domain.lipschitz,
+            domain.upper - domain.lower,
+            parameters.lipschitz,
+            parameters.width,
+            promised["published"][0],
         )
         parts[0] += f" a call, of which there are {k * (k - 1):,} for its {k:,} midpoints"
     return "; ".join(parts) or "none, with so few outputs"

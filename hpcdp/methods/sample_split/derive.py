@@ -114,9 +114,9 @@ def spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run:
         counts = totals(index, model, wanted, problem.stage_of("test", number))
         taught = training_counts(index, model, wanted)
         counted[number] = exceedances(counts.above, counts.below, problem.thresholds, epsilons)
-        found = exceedances(taught.above, taught.below, problem.thresholds, epsilons)
+        exceed = exceedances(taught.above, taught.below, problem.thresholds, epsilons)
         seen[number] = by_direction(np.maximum(1, taught.samples)[None])[0]
-        share[number] = np.where(found >= 0, found / seen[number], np.nan)
+        share[number] = np.where(exceed >= 0, exceed / seen[number], np.nan)
     test = np.broadcast_to(by_direction(tests_of(problem)), counted.shape).copy()
     ranked = share[..., 0] - c * share[..., 1]
     spread = share * (1.0 - share)
@@ -151,8 +151,8 @@ def tradeoff(problem: Problem, index: Index) -> Arrays:
     if problem.joins_sets:
         stages = [problem.stage_of("test", number) for number in range(len(problem.pairs))]
         sets = max(families(index, *pair) for pair in zip(problem.model_keys, repeat(thresholds), stages))
-    found = points_of(problem, rejected, make_tradeoff(rejected, test, problem.study.estimate.confidence, sets))
-    return found | {"rejected_test": (("pair", "side"), test)} | _training_curve(problem, index, thresholds)
+    points = points_of(problem, rejected, make_tradeoff(rejected, test, problem.study.estimate.confidence, sets))
+    return points | {"rejected_test": (("pair", "side"), test)} | _training_curve(problem, index, thresholds)
 
 
 def _training_curve(problem: Problem, index: Index, thresholds: list[float]) -> Arrays:

@@ -79,5 +79,7 @@ def screen(
         return {}
     stage = problem.stage_of("screen", next(iter(learned)).pair)
     laws = {series: series.laws for series in learned}
-    whole = sweep(context, laws, (stage, stage), range(stage.chunks), use, report, lambda some: describe(problem, some))
+    whole = sweep(
+        context, laws, (stage, stage), range(stage.chunks), use, report, lambda series: describe(problem, series)
+    )
     return {series: Learned(learned[series].counter, {"training": histograms[series].tolist()}) for series in whole}

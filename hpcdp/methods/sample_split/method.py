@@ -96,7 +96,7 @@ class SampleSplit(Method):
             seconds = seconds_left(effort, left) + sum(tally.seconds for tally in tallies)
             planner = Planner(TaskList(sized, index, costs, seconds, workers, phase.sizes), index)
             tallied = tally_tasks(sized, costs, tallies, planner.tasks)
-            planner.after = {one.key: tallied.get(problem.pilot_keys[one.pair], set()) for one in phase.series}
+            planner.after = {series.key: tallied.get(problem.pilot_keys[series.pair], set()) for series in phase.series}
             planner.add(phase, effort, left)
             if planner.tasks.tasks:
                 return planner.tasks.tasks
@@ -274,6 +274,6 @@ def draws_and_calls(problem: Problem) -> tuple[int, int]:
         stages = (e.train, e.refine, e.validating, e.test)
         return laws * sum(stages), laws * sum(-(-total // e.chunk) for total in stages)
     sizes = [problem.sizes_of(number) for number in range(len(problem.pairs))]
-    later = laws * sizes[0].drawn // 2 if len(set(sizes)) == 1 else sum(one.drawn for one in sizes)
+    later = laws * sizes[0].drawn // 2 if len(set(sizes)) == 1 else sum(size.drawn for size in sizes)
     draws = laws * e.train + later
     return draws, -(-draws // e.chunk)

@@ -96,16 +96,16 @@ def tallies_left(problem: Problem, numbers: Sequence[int], index: Index, costs: 
                 left = tuple((gap.start, gap.stop) for gap in gaps)
                 if left or (key not in index.pilots and name == "refine" and sides == BOTH):
                     groups.setdefault((problem.pair_laws[number][0], name, sides, left), []).append(number)
-    found = []
+    tallies = []
     for (_, name, sides, left), group in groups.items():
         stage = stages[name][sides[0]]
         size = min(stage.chunk, max(1, stage.total))
         drawing = len(sides) * costs.drawing(size, 1)
         seconds = drawing + len(sides) * size * costs.tally
-        for some in batches(group, BLOCK_PAIRS):
-            pilots = tuple(n for n in some if problem.pilot_keys[n] not in index.pilots)
-            found.append(TalliesLeft(tuple(some), pilots, stage, left, seconds, drawing, sides))
-    return found
+        for batch in batches(group, BLOCK_PAIRS):
+            pilots = tuple(n for n in batch if problem.pilot_keys[n] not in index.pilots)
+            tallies.append(TalliesLeft(tuple(batch), pilots, stage, left, seconds, drawing, sides))
+    return tallies
 
 
 def _by_sides(d: list[range], d_prime: list[range]) -> list[tuple[tuple[int, ...], list[range]]]:
@@ -116,7 +116,9 @@ def _by_sides(d: list[range], d_prime: list[range]) -> list[tuple[tuple[int, ...
     return [(BOTH, without(d, only)), ((0,), only), ((1,), without(d_prime, d))]
 
 
-def tally_tasks(problem: Problem, costs: Costs, tallies: Sequence[TalliesLeft], found: TaskList) -> dict[str, set[str]]:
+def tally_tasks(
+    problem: Problem, costs: Costs, tallies: Sequence[TalliesLeft], task_list: TaskList
+) -> dict[str, set[str]]:
     """Add the tasks that learn pilots and tally; returns the names of those that a pair's fit needs, by pilot key."""
     pilot_of: dict[int, str] = {}
     needed: dict[str, set[str]] = {}
@@ -124,18 +126,18 @@ def tally_tasks(problem: Problem, costs: Costs, tallies: Sequence[TalliesLeft], 
     drawing = 0.0 if train in problem.kept_stages else 2 * costs.drawing(train.total, train.chunks)
     each = 2 * train.total * (costs.learn + costs.read) + drawing
     for left in tallies:
-        for some in batches([n for n in left.pilots if n not in pilot_of], found.fit(each)):
-            after, size = found.drawing((law for n in some for law in problem.pair_laws[n]), ["train"]), len(some)
-            name = found.add("pilot", LearnPilots(tuple(some)), after, size, each * size, drawing * size)
-            for n in some:
+        for batch in batches([n for n in left.pilots if n not in pilot_of], task_list.fit(each)):
+            after, size = task_list.drawing((law for n in batch for law in problem.pair_laws[n]), ["train"]), len(batch)
+            name = task_list.add("pilot", LearnPilots(tuple(batch)), after, size, each * size, drawing * size)
+            for n in batch:
                 pilot_of[n] = name
                 needed.setdefault(problem.pilot_keys[n], set()).add(name)
     for left in tallies:
         pairs = len(left.pairs)
         after = {pilot_of[n] for n in left.pairs if n in pilot_of}
-        for start, stop in cut(left.stage, left.gaps, found.fit(left.chunk_seconds * pairs)):
+        for start, stop in cut(left.stage, left.gaps, task_list.fit(left.chunk_seconds * pairs)):
             units, work = (stop - start) * pairs, Tally(left.pairs, left.stage.name, start, stop, left.sides)
-            name = found.add("tally", work, after, units, left.chunk_seconds * units, left.drawing * units)
+            name = task_list.add("tally", work, after, units, left.chunk_seconds * units, left.drawing * units)
             for n in left.pairs:
                 needed.setdefault(problem.pilot_keys[n], set()).add(name)
     return needed
@@ -143,8 +145,8 @@ def tally_tasks(problem: Problem, costs: Costs, tallies: Sequence[TalliesLeft], 
 
 def tally_progress(problem: Problem, index: Index) -> list[Progress]:
     """What is learned and tallied before L̂."""
-    found = first_of(problem.pilot_keys).items()
-    pilots = {key: number for key, number in found if problem.sizes_of(number).refine}
+    firsts = first_of(problem.pilot_keys).items()
+    pilots = {key: number for key, number in firsts if problem.sizes_of(number).refine}
     lines = [Progress("learn pilots", sum(key in index.pilots for key in pilots), len(pilots), "pairs")]
     for name in ("refine", "validation"):
         left = total = 0

@@ -103,7 +103,7 @@ def _read(context: Context, known: Sequence[TallySpan], stages: Sequence[Stage],
         disjoint([span for span in known if span.stage == stage.name and side in span.sides], stage)
         for side, stage in enumerate(stages)
     ]
-    if any(gaps(some, stage) for some, stage in zip(spans, stages, strict=True)):
+    if any(gaps(side_spans, stage) for side_spans, stage in zip(spans, stages, strict=True)):
         raise DamagedError(f"some tallies of the {stages[0].name} stage are missing; they are counted again")
     counts = sum_tallies(context.layout, spans, pilot.losses.shape[1])
     return CellTally(counts[0], counts[1], stages[0].total, stages[1].total)

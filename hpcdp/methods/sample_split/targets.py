@@ -83,8 +83,8 @@ def target_column(target: Target, epsilons: NDArray[np.float64], shares: NDArray
     """
     if target.epsilon is not None:
         return int(np.argmin(np.abs(epsilons - target.epsilon)))
-    found = shares[..., 0] - np.exp(epsilons) * shares[..., 1]
-    enough = np.flatnonzero(_wanted(target, found).max(axis=(0, 1)) >= float(target.delta or 0.0))
+    deltas = shares[..., 0] - np.exp(epsilons) * shares[..., 1]
+    enough = np.flatnonzero(_wanted(target, deltas).max(axis=(0, 1)) >= float(target.delta or 0.0))
     return int(enough[-1]) if enough.size else 0
 
 
@@ -223,8 +223,8 @@ def decide(problem: Problem, index: Index, layout: Layout, generation: Generatio
     if any((c.above < 0).any() for c in counts):
         return []
     seen = np.stack([np.maximum(1, c.samples) for c in counts])
-    found = np.stack([exceedances(c.above, c.below, problem.thresholds, epsilons) for c in counts])
-    shares = found / by_direction(seen)
+    exceed = np.stack([exceedances(c.above, c.below, problem.thresholds, epsilons) for c in counts])
+    shares = exceed / by_direction(seen)
     column = target_column(e.target, epsilons, shares)
     forecasts = [
         forecast_target(e.target, float(epsilons[column]), share[:, column], tallied)

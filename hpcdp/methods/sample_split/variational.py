@@ -47,8 +47,8 @@ def variational_arrays(problem: Problem, index: Index, arrays: Arrays) -> Arrays
     for place, scores in enumerate(chosen):
         stakes = place_bets(scores, tests, level[..., place].ravel())
         lower[..., place] = variational_lower(scores, stakes, counts).reshape(shape[:2])
-    found = {"variational_lower": lower, "variational_level": level, "variational_promise": promise}
-    return {"order": (("order",), orders), **{name: (_DIMS, values) for name, values in found.items()}}
+    bounds = {"variational_lower": lower, "variational_level": level, "variational_promise": promise}
+    return {"order": (("order",), orders), **{name: (_DIMS, values) for name, values in bounds.items()}}
 
 
 def _both(classes: Ints) -> Ints:
@@ -58,12 +58,12 @@ def _both(classes: Ints) -> Ints:
 
 def _training(problem: Problem, index: Index, epsilons: Floats) -> Ints:
     """Counts by class of what training shows of each pair, (pairs, classes, 2), −1 where unknown."""
-    found, sizes = [], []
+    counts, sizes = [], []
     for model in problem.model_keys:
         trained = training_counts(index, model, problem.thresholds.tolist())
-        found.append(exceedances(trained.above, trained.below, problem.thresholds, epsilons))
+        counts.append(exceedances(trained.above, trained.below, problem.thresholds, epsilons))
         sizes.append(trained.samples)
-    exceed = np.stack(found)
+    exceed = np.stack(counts)
     return class_counts(exceed, epsilons, np.broadcast_to(by_direction(np.array(sizes)), exceed.shape))
 
 

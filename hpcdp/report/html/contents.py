@@ -66,13 +66,13 @@ class Report:
     provenance: Provenance
 
 
-def describe(found: Result | Audit, key: str, show_rows: bool = False) -> Report:
+def describe(subject: Result | Audit, key: str, show_rows: bool = False) -> Report:
     """What a page says of a result, or of an audit and its result.
 
     key: begins the names of all its parts. show_rows: what is in the most exposed rows, inline databases and local paths too,
     which are private.
     """
-    result, asked = (found.result, found) if isinstance(found, Audit) else (found, None)
+    result, asked = (subject.result, subject) if isinstance(subject, Audit) else (subject, None)
     batches = [] if asked is not None else audits.worst_first(result.sequential_audits)
     if not show_rows:
         batches = [replace(audit, claim=short_claim(audit.claim)) for audit in batches]
@@ -159,15 +159,15 @@ def _exposed(result: Result, show_rows: bool) -> Iterable[Section]:
     """The most exposed pairs; where there is one pair, or nothing tells them apart, that it is so."""
     if "spectrum" not in result.notions:
         return
-    found = find_exposure(result)
+    exposure = find_exposure(result)
     section = Section("pairs", "Most exposed pairs", exposed_lines(result))
     if len(result.pairs) == 1:
         section.words = ["The study has one pair."]
-    elif found is None:
+    elif exposure is None:
         section.words = ["No δ̂ is significantly above 0, so that no pair leads but by noise."]
     else:
-        section.tables = [exposed_table(result, found)]
-        if found.order.size < len(section.tables[0].rows):
+        section.tables = [exposed_table(result, exposure)]
+        if exposure.order.size < len(section.tables[0].rows):
             section.words = [*section.words, f"{NOTHING}: no δ̂ is significantly above 0 at this ε."]
     if show_rows and result.study.pairs.relative is not None:
         section.tables = [*section.tables, contents_table(result)]

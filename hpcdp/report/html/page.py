@@ -36,11 +36,11 @@ _ROWS = 8  # of a small table
 _number = count()
 
 
-def write_page(found: Result | Audit | Sequence[Result | Audit], path: str | Path, show_rows: bool = False) -> None:
+def write_page(subjects: Result | Audit | Sequence[Result | Audit], path: str | Path, show_rows: bool = False) -> None:
     """Write a page of one or several results to a file; equal stores give equal bytes.
 
     Args:
-        found: results, or audits, each with its result; several make one page with an index.
+        subjects: results, or audits, each with its result; several make one page with an index.
         path: of the file, .html or .htm; a link there is replaced, not followed.
         show_rows: what is in the most exposed rows, inline databases, local paths and texts of exceptions too: all private.
 
@@ -48,7 +48,7 @@ def write_page(found: Result | Audit | Sequence[Result | Audit], path: str | Pat
         StudyError: another kind of file, or rows are asked for of a study that has none.
     """
     check_page_path(path)
-    text = render(found if isinstance(found, Sequence) else [found], show_rows)
+    text = render(subjects if isinstance(subjects, Sequence) else [subjects], show_rows)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with replaced(target) as new:
@@ -61,9 +61,9 @@ def check_page_path(path: str | Path) -> None:
         raise StudyError(f"{option('path', path, '-o')} was given; accepted are .html and .htm")
 
 
-def render(found: Sequence[Result | Audit], show_rows: bool = False) -> str:
+def render(subjects: Sequence[Result | Audit], show_rows: bool = False) -> str:
     """The text of a page."""
-    reports = [describe(one, f"r{number}", show_rows) for number, one in enumerate(found)]
+    reports = [describe(subject, f"r{number}", show_rows) for number, subject in enumerate(subjects)]
     style = _style(reports)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return (
@@ -174,7 +174,7 @@ def _of(result: Result, claim: Any, judged: Verdict | None, name: str) -> str:
     said, where = sentence_of(result, judged), f"{name}.to_dataframe() holds them"
     if shown == "spectrum":
         where = f"print({name}) shows them, and {name}.to_dataframe() holds every entry"
-    few = [_few(one, where, said.epsilon) for one in tables]
+    few = [_few(table, where, said.epsilon) for table in tables]
     return _render(result, said.text, few, small_picture(result, shown, claim, _key()) if tables else None)
 
 

@@ -54,14 +54,14 @@ class Picture:
 
 def spectrum_pictures(result: Result, claim: Claim | None, key: str) -> list[Picture]:
     """The spectrum with a linear and with a logarithmic axis."""
-    found, truth = [], exact_of(result, levels_of(result))
+    pictures, truth = [], exact_of(result, levels_of(result))
     for log, scale in ((False, "linear"), (True, "logarithmic")):
         figure, axis = _figure()
         draw_largest(axis, result, claim, truth, log, "")
-        found.append(
+        pictures.append(
             _picture(figure, f"{key}-{scale}", f"Spectrum, {scale} axis", _spectrum_words(result, claim, scale))
         )
-    return found
+    return pictures
 
 
 def _spectrum_words(result: Result, claim: Claim | None, scale: str) -> str:
@@ -89,9 +89,11 @@ def tradeoff_pictures(result: Result, claim: Claim | None, key: str) -> list[Pic
     figure, axis = _figure()
     draw_points(axis, result, claim, points[:POINTS])
     axis.set_title("")
-    some = "" if len(points) <= POINTS else f" of the most exposed pairs, {POINTS} of {len(points):,}"
-    words = f"Type-II error against type-I error: {min(len(points), POINTS)} points{some}, with certified upper limits."
-    return [_picture(figure, f"{key}-tradeoff", f"Trade-off points{some}", words)]
+    which = "" if len(points) <= POINTS else f" of the most exposed pairs, {POINTS} of {len(points):,}"
+    words = (
+        f"Type-II error against type-I error: {min(len(points), POINTS)} points{which}, with certified upper limits."
+    )
+    return [_picture(figure, f"{key}-tradeoff", f"Trade-off points{which}", words)]
 
 
 def audit_picture(audit: Audit, key: str) -> Picture:

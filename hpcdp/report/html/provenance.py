@@ -92,9 +92,9 @@ def provenance_of(result: Result, show_rows: bool) -> Provenance:
         digests += [(f"databases {_DATABASES} to {len(many) - 1}", digest_json(many[_DATABASES:]))] * (
             len(many) > _DATABASES
         )
-    bodies = [found for _, found in read_records(layout, "runs") if not isinstance(found, DamagedError)]
+    bodies = [record for _, record in read_records(layout, "runs") if not isinstance(record, DamagedError)]
     with foreign(layout.root):
-        runs = [_run(found, show_rows) for found in bodies[-_RUNS:]]
+        runs = [_run(record, show_rows) for record in bodies[-_RUNS:]]
     return Provenance(
         to_toml(text),
         [*private, *long],
@@ -114,9 +114,9 @@ def _exported(result: Exported, show_rows: bool) -> Provenance:
             "no more than it was given"
         )
     with foreign(result.address):
-        found = dict(result.head["provenance"])
-        digests = [(str(what), str(digest)) for what, digest in found["digests"]]
-        return Provenance(**found | {"digests": digests, "runs": [Run(**run) for run in found["runs"]]})
+        entries = dict(result.head["provenance"])
+        digests = [(str(what), str(digest)) for what, digest in entries["digests"]]
+        return Provenance(**entries | {"digests": digests, "runs": [Run(**run) for run in entries["runs"]]})
 
 
 def _run(body: Mapping[str, Any], show_rows: bool) -> Run:
@@ -139,25 +139,25 @@ def _commands(result: Result, show_rows: bool) -> list[str]:
     """Those that compute the same again, or go on with sequential audits."""
     name, audits = result.name, result.sequential_audits
     compute = "risk" if "covers" in result.notions else "run"
-    found = [] if stand_alone(audits, result) else [f"hpcdp {compute} {name}.toml --store {name}.zarr"]
+    commands = [] if stand_alone(audits, result) else [f"hpcdp {compute} {name}.toml --store {name}.zarr"]
     for audit in audits:
         claim = audit.claim if show_rows else short_claim(audit.claim)
         words = ["hpcdp", "audit", f"{name}.toml", "--claim", claim, "--sequential"]
         words += ["--orientation", audit.orientation] * (audit.orientation != "both")
         words += ["--batch", str(audit.rounds.batch), "--budget", str(audit.rounds.budget)]
-        found.append(shlex.join([*words, "--store", f"{name}.zarr"]))
-    return [*found, f"hpcdp report {name}.zarr -o {name}.html"]
+        commands.append(shlex.join([*words, "--store", f"{name}.zarr"]))
+    return [*commands, f"hpcdp report {name}.zarr -o {name}.html"]
 
 
 def redacted(study: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """A study as `Study.to_dict` has it, and the keys of what is left out of it."""
     gone: list[str] = []
-    found = _without(study, "", gone)
+    public = _without(study, "", gone)
     if (claim := study["study"].get("claim")) is not None:
-        found["study"]["claim"] = short_claim(claim)
+        public["study"]["claim"] = short_claim(claim)
         gone = [key for key in gone if key != "study.claim"]
         gone += ["study.claim: its folders"] if short_claim(claim) != claim else []
-    return found, sorted(dict.fromkeys(gone))
+    return public, sorted(dict.fromkeys(gone))
 
 
 def shortened(study: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -171,7 +171,7 @@ def _short(value: Any, key: str, gone: list[str]) -> Any:
         gone.append(f"{key}, {len(value):,} entries")
         return f"{LEFT_OUT}: {len(value):,} entries"
     if isinstance(value, Mapping):
-        return {name: _short(one, f"{key}.{name}" if key else name, gone) for name, one in value.items()}
+        return {name: _short(item, f"{key}.{name}" if key else name, gone) for name, item in value.items()}
     return value
 
 
@@ -185,7 +185,7 @@ def short_claim(text: str) -> str:
     if not reads_files(text):
         return text
     factors = [(factor, _READ.fullmatch(factor)) for factor in factors_of(text)]
-    return "*".join(factor if found is None else f"{found[1]}({_last(found[2])})" for factor, found in factors)
+    return "*".join(factor if match is None else f"{match[1]}({_last(match[2])})" for factor, match in factors)
 
 
 def _last(path: str) -> str:
@@ -205,9 +205,9 @@ def _without(value: Any, key: str, gone: list[str]) -> Any:
         gone.append(key)
         return LEFT_OUT
     if isinstance(value, Mapping):
-        return {name: _without(one, f"{key}.{name}" if key else name, gone) for name, one in value.items()}
+        return {name: _without(item, f"{key}.{name}" if key else name, gone) for name, item in value.items()}
     if isinstance(value, list):
-        return [_without(one, key, gone) for one in value]
+        return [_without(item, key, gone) for item in value]
     return value
 
 
@@ -249,7 +249,7 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items() if one is not None)
+        inside = ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items() if item is not None)
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_value, value))}]"

@@ -24,14 +24,14 @@ def summary_of(result: Result, kind: str, runs: Sequence[Run]) -> list[tuple[str
     header = result.study.study
     times = [run.end or run.begin for run in runs]
     following = _INCOMPLETE if not result.complete and kind != VIOLATION else _NEXT[kind]
-    found = [
+    entries = [
         ("Date", times[-1][:10] if times else None),
         ("Subject", header.about),
         ("Owner", header.owner),
         ("What was tested", _tested(result)),
         ("What to do next", following),
     ]
-    return [(heading, words) for heading, words in found if words]
+    return [(heading, words) for heading, words in entries if words]
 
 
 def _tested(result: Result) -> str:
