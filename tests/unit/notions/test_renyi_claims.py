@@ -72,6 +72,15 @@ def test_the_curve_is_the_sharpest(order, p):
     assert bound.tradeoff(q) <= 1.0 - p
 
 
+@pytest.mark.parametrize("epsilon", [0.02, 0.3, 2.5])
+def test_total_variation_is_that_of_randomized_response(epsilon):
+    """Of all pairs at a limit, randomized response has the largest total variation: both of its divergences bind at once."""
+    curve = ApproximateDP(epsilon)
+    exact = pytest.approx(math.tanh(epsilon / 2.0), rel=1e-5)
+    assert zcdp_tradeoff(least_rho(curve)).delta(0.0) == exact
+    assert renyi_tradeoff(2.0, float(curve.renyi(2.0, "forward"))).delta(0.0) == exact
+
+
 def test_of_all_orders_at_once():
     levels = LEVELS[LEVELS <= 6.0]
     above = np.geomspace(1e-3, 1e3, 20_000)[:, None]
