@@ -148,11 +148,16 @@ def _open_profile(
 
 @contextmanager
 def _attach(where: Where, note: Callable[[str], None]) -> Iterator[OnDask]:
-    from distributed import Client
+    from distributed import Client, Security
 
     from hpcdp.clusters.remote import open_on_dask
 
     name = where.address or str(where.scheduler_file)
+    if name.startswith("tls://") and Security().get_connection_args("client").get("ssl_context") is None:
+        raise StoreError(
+            f"{name} asks for a TLS certificate; given: none; accepted: the export lines that hpcdp certificate FOLDER printed, "
+            "in this shell"
+        )
     to = {"address": where.address} if where.address else {"scheduler_file": str(where.scheduler_file)}
     try:
         client = Client(**to, timeout="20s", set_as_default=False)
