@@ -71,7 +71,7 @@ def _verdict(result: Result) -> str:
     verdict = judge(result, result.claim) if result.notions else None
     if verdict is None:
         return ""
-    lines = [f"{result.name}: {verdict.claim.text}: {verdict.verdict}", *wrapped([sentence_of(result, verdict).text])]
+    lines = [f"{result.name}: {verdict.claim.text}: {verdict.text}", *wrapped([sentence_of(result, verdict).text])]
     return "\n".join(lines) + "\n\n"
 
 

@@ -154,7 +154,7 @@ def _title(result: Result) -> str:
     """Study, claim and verdict; whose δ it is; at which confidence the bounds hold."""
     claim = result.claim
     verdict = None if claim is None else verify(result, claim)
-    said = "privacy spectrum" if verdict is None else f"{verdict.claim.text}: {verdict.verdict}"
+    said = "privacy spectrum" if verdict is None else f"{verdict.claim.text}: {verdict.text}"
     said += " (by [pure])" if verdict is not None and verdict.family == PURE else ""
     lines = [f"{result.name}: {said}" + ("" if result.complete else " (INCOMPLETE)")]
     if len(result.pairs) == 1:

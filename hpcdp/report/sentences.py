@@ -46,6 +46,9 @@ def sentence_of(result: Result, verdict: Verdict | None) -> Sentence:
     if verdict is None:
         return _unclaimed(result)
     claim, sure = verdict.claim.text, percent(result.confidence)
+    if not verdict.is_judged:
+        nothing = "no pair is tested yet" if verdict.family == PURE else "no counts are complete yet"
+        return Sentence(verdict.verdict, f"The claim {claim} is not judged: {nothing}.", [], None)
     parts = _pure(verdict) if verdict.family == PURE else _delta(verdict)
     if result.depends is not None:
         parts = "draws depend on each other", [f"{result.depends}."], None
@@ -69,8 +72,6 @@ def sentence_of(result: Result, verdict: Verdict | None) -> Sentence:
 def _delta(verdict: Verdict) -> tuple[str, list[str], float | None]:
     """Of a claim by the bounds on δ: what shows the verdict most, more of it, and at which ε it is."""
     result, known, order = verdict.result, verdict.known, _order(verdict)
-    if not known.any():
-        return "no counts are complete yet", [], None
     if verdict.verdict == VIOLATION:
         excess = np.where(known, result["lower"] - verdict.claimed, -np.inf)
         if not (excess > 0.0).any():
@@ -145,8 +146,7 @@ def _order(verdict: Verdict) -> list[str]:
 def _pure(verdict: Verdict) -> tuple[str, list[str], float | None]:
     """The same by what is certified of pure ε."""
     pure, result = verdict.pure, verdict.result
-    if pure is None:
-        return "no pair is tested yet", [], None
+    assert pure is not None
     lower, is_binned = at_least(pure.lower, ".5f"), "interval" in result.notions
     who = "midpoints of the domain" if pure.pair < 0 else f"{result.describe_pair(pure.pair)}, {pure.direction}"
     judge = "the limits of all bins" if is_binned else "the test of [pure]"

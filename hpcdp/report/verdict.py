@@ -42,7 +42,7 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
     blocks: list[str | list[str]] = []
     for verdict in verdicts:
         blocks += [
-            f"{result.name}: {verdict.claim.text}: {verdict.verdict}",
+            f"{result.name}: {verdict.claim.text}: {verdict.text}",
             _table(verdict).lines() if verdict.known.size else [],
             wrapped(verdict_words(verdict)),
         ]
@@ -181,7 +181,7 @@ def to_markdown(verdicts: Sequence[Verdict]) -> str:
     lines = [f"### {_cell(result.name)}", "", "| claim | verdict | |", "| --- | --- | --- |"]
     for verdict in verdicts:
         words = _cell(" ".join(verdict_words(verdict)))
-        lines.append(f"| {_cell(verdict.claim.text)} | {verdict.verdict} | {words} |")
+        lines.append(f"| {_cell(verdict.claim.text)} | {verdict.text} | {words} |")
     if not result.complete:
         lines += ["", f"The store is not complete: {verdicts[0].cells_words} have all their counts."]
     for words in result.code_warnings:

@@ -131,6 +131,16 @@ class Verdict(Shown):
         return pd.DataFrame(self.cells())
 
     @property
+    def is_judged(self) -> bool:
+        """Whether anything that the claim is judged by has all its counts."""
+        return bool(self.known.any()) if self.family == CELLS else self.pure is not None
+
+    @property
+    def text(self) -> str:
+        """The verdict in a text, where a claim may be undecided since nothing is counted yet."""
+        return self.verdict if self.is_judged else "not judged yet"
+
+    @property
     def bound(self) -> str | None:
         """Which bound is above the claim: "pure", one on "delta", or the "integral" of those; None where none is."""
         if self.verdict != VIOLATION:

@@ -74,7 +74,8 @@ def test_why_a_claim_is_not_separable(result: Result) -> None:
             assert "with probability at most 0.02 (asymptotic)" in sentence_of(result, real).text
             nothing = replace(verdict, separation=None, known=np.zeros_like(verdict.known))
             assert "no counts are complete yet" in sentence_of(result, nothing).text
-            assert "an estimate" not in sentence_of(result, nothing).text
+            assert nothing.text == "not judged yet"
+            assert "separable" not in sentence_of(result, nothing).text
             assert "no pair is tested yet" in sentence_of(result, replace(verdict, family=PURE)).text
     assert kinds == {VIOLATION, NOT_SEPARABLE, CONSISTENT}
     assert gaps > 0
