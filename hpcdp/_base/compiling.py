@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable
 
-WORDS = "compiling kernels for this machine, only the first time, which takes seconds to a minute"
+WORDS = "compiling kernels that this machine has not used before, which takes seconds to a minute"
 UNKEPT = "compiling kernels in each process, each time: no folder can be written for them; NUMBA_CACHE_DIR may name one"
 words = WORDS  # the other once no folder was found
 

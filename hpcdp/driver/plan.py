@@ -215,11 +215,11 @@ def _expected_error(problem: Problem, amounts: Amounts) -> str:
     if not worst:
         return ""
     errors = "; ".join(f"{at_most(sound, '.1e')} at ε = {at:g}" for at, (sound, _) in zip(shown, worst, strict=True))
-    others = "; ".join(at_most(error, ".1e") for _, error in worst)
+    others = at_most(max(error for _, error in worst), ".1e")
     which = " (all samples)" if method.pools else " (test samples)"
     k = kind_of(e.default_loss).votes(validate_parameters(e.default_loss, e.parameters), amounts.learned)
     votes = f"; L̂ within ±{2 / math.sqrt(k):.2g} (k = {k} votes)" if k else ""
-    return f"standard error of δ̂ at most {errors}{which} where P(S) ≥ e^ε·Q(S), else {others}{votes}"
+    return f"standard error of δ̂ at most {errors}{which} where P(S) ≥ e^ε·Q(S), else at most {others}{votes}"
 
 
 def _accuracy_rows(problem: Problem) -> Rows:

@@ -79,5 +79,6 @@ def state_lines(statements: Sequence[Statement], sure: str, pooled: bool = False
         words = "; ".join(
             f"at most {at_most(alpha, '.1e')} at ε = {epsilon:g}" for epsilon, alpha in known if alpha < 1.0
         )
-        lines.append(("published α", f"|δ̂ − δ| {words or 'at most 1'} (Lu et al., Cor. 2–4, corrected; heuristic)"))
+        if words:
+            lines.append(("published α", f"|δ̂ − δ| {words} (Lu et al., Cor. 2–4, corrected; heuristic)"))
     return lines

@@ -171,9 +171,9 @@ class Derived:
     def describe_limits(self, sure: str) -> str:
         """What "<" and "*" of an estimate mean."""
         return (
-            f"* δ̂ is not significantly above 0; rows without a star are, simultaneously with confidence {sure} (finite-sample, a "
-            f'separate test). In "< x", x is an upper confidence limit for the sets that were learned for {self.learned_for}, '
-            f"for this row alone with confidence {sure} (finite-sample); δ may be larger."
+            f"* δ̂ is not significantly above 0. In rows without a star it is, simultaneously with confidence {sure} "
+            f'(finite-sample, a separate test). In "< x", P(S) − e^ε·Q(S) is below x for each set S that was learned for '
+            f"{self.learned_for}, for this row alone with confidence {sure} (finite-sample); δ may be larger."
         )
 
     def describe_needed(self, samples: int, now: int, leftover: int | None) -> str:

@@ -122,7 +122,7 @@ class Monitor:
         if not self._foreseen:
             self._foreseen = max(_LEAST, seconds)
         elif seconds > _BEYOND * self._foreseen:
-            self.note(f"beyond the plan of {duration(self._foreseen)}: {duration(seconds)} of work {how}")
+            self.note(f"slower than planned: {duration(seconds)} of work {how}, {duration(self._foreseen)} at first")
             self._foreseen = math.inf
 
     def begin_batches(self, phase: str, units: int) -> None:

@@ -58,7 +58,7 @@ class ImportanceSampling(TapeResults):
 
     further_bounds = ("lower_up_to_leftover",)
     limit_kind = "asymptotic"
-    basis = "rests on what is said of the tape below"
+    basis = "rests on the assumptions that are named below"
     no_classes = "draws have weights; bounds are of the certified row, not of what is up to the leftover"
 
     asked = "estimate.tape = true"

@@ -67,7 +67,7 @@ def _columns(result: Result, entries: Sequence[Entry]) -> list[Column]:
     kind, approximate = marks[result.method.limit_kind], marks[result.method.upper_kind]
     by_pair = [
         Column("pair", "pair of δ̂", CHOSEN, str, _is_resolved, name="pair"),
-        Column("lower_pair", "pair of the bound", CHOSEN, only="page"),
+        Column("lower_pair", "pair of the bound", CHOSEN, str, _is_certified, only="page"),
     ]
     pair, lower_pair = ([column] if len(result.pairs) > 1 else [] for column in by_pair)
     is_told = [Column("resolved", "significantly above 0", kind, lambda value: "yes" if value else "no", only="page")]
@@ -88,7 +88,7 @@ def _columns(result: Result, entries: Sequence[Entry]) -> list[Column]:
         *pair,
         Column("direction", "direction of δ̂", CHOSEN, str, _is_resolved, name="direction"),
         *lower_pair,
-        Column("lower_direction", "direction of the bound", CHOSEN, only="page"),
+        Column("lower_direction", "direction of the bound", CHOSEN, str, _is_certified, only="page"),
     ]
 
 
@@ -99,6 +99,10 @@ def further_column(form: Any = at_least, **more: Any) -> Column:
 
 def _is_resolved(entry: Entry) -> bool:
     return bool(entry["resolved"])
+
+
+def _is_certified(entry: Entry) -> bool:
+    return entry["lower"] is not None and float(entry["lower"]) > 0.0
 
 
 def _claimed(entry: Entry) -> str:

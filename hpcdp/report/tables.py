@@ -35,7 +35,9 @@ class Mark:
 
 FINITE = Mark("finite-sample", "finite", "holds for this number of samples, at the stated confidence")
 LIMITED = Mark(
-    "finite-sample, of the sets", "limited", "holds at the stated confidence of the learned sets: no limit of δ"
+    "finite-sample, of the sets",
+    "limited",
+    "holds at the stated confidence for the learned sets; δ itself may be larger",
 )
 LEFTOVER = Mark("finite-sample, no bound", "leftover", "holds up to the leftover only: by itself it bounds nothing")
 ASSUMED = Mark("finite-sample, if assumed", "assumed", "holds at the stated confidence if what is assumed is true")

@@ -75,6 +75,11 @@ def trust_words(study: Study, tried: str = "the first chunk of each database") -
             "reproducible = false: a chunk that failed is drawn anew, so that certified numbers are of the distribution of "
             "outputs given that the mechanism does not fail. Whether it fails may tell D from D′; that is not counted."
         )
+    if study.pairs.distributional is not None:
+        paragraphs.append(
+            "Distributional DP: one row has a known value, and all other rows are random. The numbers hold for the distributions "
+            "of databases of this study only."
+        )
     return paragraphs
 
 

@@ -86,7 +86,7 @@ def _warn(
     if positive:
         needed = "; ".join(_needed(arrays, method, i, level) for i in positive)
         words += [
-            f"A significant δ̂ would take (heuristic, at the rates that were seen): {needed}.",
+            f"If this δ̂ is real, significance takes (heuristic, at the rates that were seen): {needed}.",
             _training(estimate, method),
         ]
     if zero:

@@ -124,9 +124,9 @@ def refuse_changes(root: Path, old: dict[str, Any], new: dict[str, Any]) -> None
         file = _file_of(old)
         own = f", that of {file}, which has the same name" if file else ""
         raise StudyError(
-            f"{root} holds another study{own}; changed: {'; '.join(changed)}; accepted: databases of T or distributions of Δ "
-            "added, changed or removed; more given pairs, epsilons, etas, test or train samples; for anything else give "
-            f"{'another study.name or ' if file else ''}another {option('store')}"
+            f"{root} holds another study{own}; changed: {'; '.join(changed)}; accepted: databases of pairs.relative or "
+            "distributions added, changed or removed; more given pairs, epsilons, etas, test or train samples; for anything else "
+            f"give {'another study.name or ' if file else ''}another {option('store')}"
         )
 
 

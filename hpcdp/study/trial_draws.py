@@ -261,8 +261,9 @@ def _check_independence(sampler: Sampler, database: Input, outputs: Outputs, oth
     equal, size = int(within.sum()), within.size
     if hypergeom.logsf(equal - 1, 2 * size, equal + int(between.sum()), size) < -_CHANCE:
         raise MechanismError(
-            f"its outputs repeat each other within a call: {equal} of {size} neighbours are equal, and {int(between.sum())} of "
-            f"{size} outputs of two calls; each of the `size` outputs needs noise of its own, or no bound would hold"
+            f"its outputs repeat each other within a call: of {size} outputs {equal} equal the one before, but of two calls' "
+            f"outputs {int(between.sum())} of {size} do; each of the `size` outputs needs noise of its own, or no "
+            "bound would hold"
         )
 
 

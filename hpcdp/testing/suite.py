@@ -98,7 +98,8 @@ class Suite:
         stale = [key for key in checks if checks[key].level != declaration.level(checks[key].weight)]
         unmet = [key for key in checks if key not in self._seen and key not in stale]
         self.said.append(
-            f"{FILE}: {len(checks)} checks, in {declaration.places} shares of {self._false_alarm:g}; nothing was tested"
+            f"{FILE}: {len(checks)} checks; each may use 1/{declaration.places} of the false-alarm rate {self._false_alarm:g}; "
+            "nothing was tested"
         )
         if stale:
             self.said.append(f"not met, and to be declared again, since shares changed: {', '.join(stale)}")

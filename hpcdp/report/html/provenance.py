@@ -17,6 +17,7 @@ from hpcdp._base.asked import option
 from hpcdp._base.raised import readable
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array, digest_json
+from hpcdp.losses.counts import audit_etas
 from hpcdp.report.audit import stand_alone
 from hpcdp.results.exported import Exported
 from hpcdp.results.result import Result
@@ -139,6 +140,8 @@ def _commands(result: Result, show_rows: bool) -> list[str]:
     """Those that compute the same again, or go on with sequential audits."""
     name, audits = result.name, result.sequential_audits
     compute = "risk" if "covers" in result.notions else "run"
+    if result.study.estimate.etas == audit_etas():  # which the command chose, not the study's file
+        compute = "audit" if result.study.study.claim is not None else "audit --claim CLAIM"
     commands = [] if stand_alone(audits, result) else [f"hpcdp {compute} {name}.toml --store {name}.zarr"]
     for audit in audits:
         claim = audit.claim if show_rows else short_claim(audit.claim)

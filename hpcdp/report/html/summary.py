@@ -41,9 +41,15 @@ def _tested(result: Result) -> str:
             "Databases were drawn, and it was measured by how much a query changes when one row does. Privacy at risk limits how "
             "often noise of a given size is too little."
         )
+    if result.study.pairs.distributional is not None:
+        return (
+            "An attacker sees one output, knows the mechanism, and wants to learn the value of one row; all other rows are "
+            "random to the attacker. Only the distributions of databases in this study were tested, and only on "
+            "outputs that were drawn."
+        )
     many = len(result.pairs)
     pairs = "two neighbouring databases" if many == 1 else f"the databases of {many:,} neighbouring pairs"
     return (
-        f"An attacker sees one output, knows the mechanism, and wants to tell {pairs} apart. hpcdp saw outputs alone, so that "
-        "databases and outputs that were not drawn stay untested."
+        f"An attacker sees one output, knows the mechanism, and wants to tell {pairs} apart. Only these databases were "
+        "tested, and only on the outputs that were drawn."
     )
