@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import ceil, exp, inf, log
+from math import ceil, exp, log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -384,28 +384,6 @@ def is_refuted(wealth: Wealth, gamma: float) -> bool:
     if not 0.0 < real("gamma", gamma) < 1.0:
         raise refusal("gamma", gamma, "a number above 0 and below 1")
     return wealth.peak >= -log(gamma)
-
-
-def largest_refuted(levels: Sequence[float], wealths: Sequence[Wealth], gamma: float) -> float:
-    """A lower confidence limit that holds at all looks at once, from a family of claims that grow weaker.
-
-    With claims gaussian(mu=m) it is one on μ of Gaussian DP, with dp(epsilon=e, delta=d) for one d on ε. It is wrong
-    only if the first claim that is true is refuted: probability at most gamma, however many claims there are.
-
-    Args:
-        levels: of the claims, increasing; what meets one meets the next.
-        wealths: of each.
-        gamma: failure probability.
-
-    Returns:
-        the last level up to which all claims are refuted; −inf when the first is not.
-    """
-    largest = -inf
-    for level, wealth in zip(levels, wealths, strict=True):
-        if not is_refuted(wealth, gamma):
-            break
-        largest = level
-    return largest
 
 
 def _log_mean(logs: Floats) -> float:

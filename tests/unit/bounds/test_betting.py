@@ -20,7 +20,6 @@ from hpcdp.notions.betting import (
     average,
     blocks,
     is_refuted,
-    largest_refuted,
     lines_from_delta,
     lines_of,
     place_bet,
@@ -195,8 +194,6 @@ def test_wealth_average_and_verdict():
     assert later.log == pytest.approx(log(1.5))
     assert later.peak == both.peak
     assert later.samples == 200
-    assert largest_refuted([1.0, 2.0, 3.0], [won, lost, won], 0.05) == 1.0
-    assert largest_refuted([1.0, 2.0], [lost, won], 0.05) == -inf
     assert 0.0 < Wealth((1e4,), 1e4, 9).p_value <= 1e-300  # what is printed as at most 0 would be false
 
 
