@@ -1,6 +1,7 @@
 """The command audit: its JSON, the pair that violates among others, exit codes, refusals, orientations, its picture."""
 
 import json
+import re
 
 import pytest
 from analytic_curves import COUNT_P, COUNT_Q
@@ -61,6 +62,8 @@ def test_the_pair_that_violates_is_found_among_others(laplace):
 def test_a_study_without_etas_gets_the_audits_own(laplace, scheduler):
     folder, study, audited = laplace
     assert tuple(load_result(folder / "s.zarr")["eta"]) == audit_etas()
+    call("report", folder / "s.zarr", "-o", folder / "page.html")
+    assert re.search(r"\nhpcdp audit (--claim CLAIM )?\w+\.toml |>hpcdp audit ", (folder / "page.html").read_text())
     before = sorted(calls(folder, folder / "s.zarr"))
     assert before
     call("run", study, "--store", folder / "s.zarr", "--cluster", scheduler)

@@ -17,6 +17,7 @@ from studies import run
 import hpcdp
 from hpcdp.analytic import Discrete
 from hpcdp.errors import StudyError
+from hpcdp.report.html.page import write_page
 from hpcdp.study.databases import enumerate_pairs
 from hpcdp.study.distributions import load_distributions
 from hpcdp.study.file import Study
@@ -145,6 +146,11 @@ def test_a_distribution_that_is_added_leaves_the_others_as_they_are(tmp_path: Pa
     np.testing.assert_array_equal(left, before[2:])
     assert len(more) == 1.5 * len(drawn)
     assert same == more
+    write_page(result, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "wants to learn the value of one row; all other rows are random" in page
+    assert "apart. Only these databases" not in page  # which is the threat of plain pairs
+    assert "Distributional DP: one row has a known value, and all other rows are random." in page
 
 
 @pytest.mark.slow
