@@ -39,7 +39,7 @@ BODIES = {
     "return np.random.laplace(size=size)": "could not be repeated or resumed",
     "return np.random.default_rng(0).laplace(size=size)": "ignores its rng",
     "return np.random.default_rng(0).choice(['a', 'b'], size)": "ignores its rng",
-    "return np.full(size, rng.laplace())": "512 of 512 neighbours are equal, and 0 of 512 outputs of two calls",
+    "return np.full(size, rng.laplace())": "of 512 outputs 512 equal the one before, but of two calls' outputs 0 of 512 do",
     "return np.repeat(rng.integers(0, 9, (size + 1) // 2), 2)[:size]": "repeat each other within a call",
     "return ['ab'[rng.integers(2)] + str(rng.random())] * size": "repeat each other within a call",
 }

@@ -100,7 +100,8 @@ def describe(subject: Result | Audit, key: str, show_rows: bool = False) -> Repo
     sections += [] if is_alone else _exposed(result, show_rows)
     notes = [*(words for section in sections for words in section.notes), *notes, *shared_words(result)]
     notes += [] if asked is not None else audits.unnamed_words(result)
-    few = [words for words in _once(notes) if not words.startswith("WARNING: ")]  # which the banner says
+    # warnings are in the banner, and no table of a page has stars
+    few = [words for words in _once(notes) if not words.startswith(("WARNING: ", "* "))]
     sections.append(Section("notes", "Assumptions and warnings", few))
     unfinished = _unfinished_words(batches)
     said = {"incomplete": not (result.complete or is_alone), "unfinished": unfinished, "code changed": result.changed}
