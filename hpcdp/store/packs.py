@@ -25,7 +25,7 @@ from hpcdp.store.records import read_records
 KIND = "packs"
 """Of their records."""
 
-PACK_BYTES = 8 << 20
+PACK_BYTES = 12 << 20
 """Of outputs in a pack: as much is read to have one block of it."""
 
 _OPEN = 4  # packs that stay in memory: those that a run meets next to each other
