@@ -49,6 +49,7 @@ def read(follower: Follower) -> Callable[[str], Path]:
     return follower.follow
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_the_quickstart_prints_what_the_readme_says(scheduler: str, tmp_path: Path) -> None:
     """`make quickstart`, of the file as it is, but for where its store lies."""
@@ -66,8 +67,11 @@ FOLLOWED = ["README.md", *(f"docs/{name}" for name in DOCS if any(b.note for b i
 
 
 def marked(pages: Sequence[str]) -> list[Any]:
-    """Pages that go on in the folders of others take long."""
-    return [pytest.param(page, marks=pytest.mark.slow if pages_before(page) else ()) for page in pages]
+    """The README is in make test; pages that go on in the folders of others take long."""
+    kinds = {True: pytest.mark.slow, False: ()}
+    return [
+        pytest.param(p, marks=pytest.mark.promise if p == "README.md" else kinds[bool(pages_before(p))]) for p in pages
+    ]
 
 
 @pytest.mark.slow

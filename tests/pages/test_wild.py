@@ -45,7 +45,9 @@ def test_a_case_is_short_and_pinned(case: Case) -> None:
 
 @by_case
 def test_kept_results_are_as_expected(case: Case) -> None:
-    for side, runs in case.results().items():
+    results = case.results()
+    assert list(results) == case.sides
+    for side, runs in results.items():
         assert [run["seed"] for run in runs] == list(range(1, len(runs) + 1))
         assert len(runs) >= 2
         assert {run["verdict"] == "violation" for run in runs} == {side == "red"}

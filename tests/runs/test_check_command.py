@@ -37,6 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (("--epsilon", "0.5"), VIOLATED, "dp(epsilon=0.5, delta=0.0): violation"),
         (("--epsilon", "1"), DONE, "dp(epsilon=1.0, delta=0.0): consistent"),
+        (("--epsilon", "0.5", "--delta", "0.3"), DONE, "dp(epsilon=0.5, delta=0.3): consistent"),
         (("--claim", "gaussian(mu=0.5)"), VIOLATED, "gaussian(mu=0.5): violation"),
     ],
 )
@@ -51,10 +52,24 @@ def test_the_verdict_comes_first(
 def test_the_saved_study_does_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = ("--d", "3", "0", "5", "--d-prime", "3", "0")
     code = main(
-        ["check", "count.py:noisy_sum", *rows, "--epsilon", "0.5", *SIZES, "--save", "saved.toml", "--store", "a"]
+        [
+            "check",
+            "count.py:noisy_sum",
+            *rows,
+            "--epsilon",
+            "0.5",
+            "--seed",
+            "7",
+            *SIZES,
+            "--save",
+            "saved.toml",
+            "--store",
+            "a",
+        ]
     )
     assert code == VIOLATED
     assert "hpcdp run saved.toml --verify" in capsys.readouterr().out
+    assert "\nseed = 7\n" in (folder / "saved.toml").read_text()
     assert main(["run", "saved.toml", "--store", "b", "--verify", "--workers", "0"]) == VIOLATED
     a, b = (hpcdp.load_result(name).to_dict() for name in ("a", "b"))
     assert json.dumps(a) == json.dumps(b)

@@ -93,6 +93,7 @@ def test_a_timeout_ends_the_mechanism_and_costs_the_chunk(tmp_path: Path, schedu
     assert show(store) == show(tmp_path / "honest.zarr")
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_a_timeout_binds_trial_draws(tmp_path: Path) -> None:
     (tmp_path / "held.txt").write_text("all")

@@ -210,6 +210,7 @@ def bytes_(database, size, rng):
 """
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_scripts_find_what_the_check_found_whatever_outputs_and_databases_are(pytester):
     """Randomised response of 0.9 in all dresses, and noise: scripts draw afresh, without hpcdp, and read outputs as it does."""
@@ -233,6 +234,7 @@ def test_scripts_find_what_the_check_found_whatever_outputs_and_databases_are(py
         assert ("d = np.array" in script) == bool(by_value)  # else it is a global of the test's module
 
 
+@pytest.mark.promise
 def test_shares_and_draws_are_those_of_the_declaration_whatever_is_collected(suite):
     whole = counts_of(run(suite))
     assert len(whole) == 3
@@ -246,6 +248,7 @@ def test_shares_and_draws_are_those_of_the_declaration_whatever_is_collected(sui
     assert counts_of(run(suite, "-k", "not loop")) == whole
 
 
+@pytest.mark.promise
 @pytest.mark.release
 def test_fresh_draws_differ_and_their_salt_repeats_them(suite):
     first = run(suite, "--hpcdp-fresh", "-k", "small")
@@ -373,7 +376,7 @@ RAISES = "def small(database, size, rng):\n    raise TimeoutError('too late')\n"
 SMALL_CALL = '    assert_private(small, d=D, d_prime=D1, claim="dp(epsilon=1)"'
 
 
-@pytest.mark.parametrize("case", ["weak", "small"])
+@pytest.mark.parametrize("case", [pytest.param("weak", marks=pytest.mark.promise), "small"])
 def test_a_test_that_catches_what_a_check_raises_is_an_error_and_no_pass(suite, case):
     """That it is inconclusive, or what ended it early."""
     catcher = f"    with contextlib.suppress({'Exception' if case == 'weak' else 'BaseException'}):\n    {SMALL_CALL}"

@@ -262,11 +262,12 @@ def test_what_is_derived_counts_the_pool(client, tmp_path):
     assert 3.0 / 1000 < result.resolution.limits[2] < 0.1
     assert "At ε = 3 δ̂ is 0" in result.resolution.warnings[1]
     verdict = verify(result, parse_claim("laplace(epsilon=0.9)", tmp_path))
-    if verdict.separation is not None:
-        assert verdict.separation.now == 2000
+    assert verdict.separation is not None
+    assert verdict.separation.now == 2000
     close = verify(result, parse_claim("dp(epsilon=0, delta=0.375)", tmp_path))
-    if close.separation is not None and close.separation.test is not None:
-        assert close.separation.test > close.separation.now == 2000
+    assert close.separation is not None
+    assert close.separation.test is not None
+    assert close.separation.test > close.separation.now == 2000
     with pytest.raises(StudyError, match=r"estimate\.reuse: an audit tests one L̂"):
         audit(result, parse_claim("gaussian(mu=1)", tmp_path))
     assert "cross-fitted over 2,000 samples" in " ".join(table_of(result).split())

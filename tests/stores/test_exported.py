@@ -88,6 +88,7 @@ def test_a_copy_says_what_its_store_says(exports: Exports, kind: str) -> None:
         assert "go on with: hpcdp resume STORE" in str(other) or kind in ("broken", "batches")
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_what_edits_set_rows_to_is_in_no_copy_unless_asked_for(exports: Exports, tmp_path: Path) -> None:
     store, copy = exports("edits")
