@@ -176,6 +176,9 @@ def overflow(database, size, rng):  # as unsigned bytes add: 100 + 200 is 44
 def rows(database, size, rng):
     return drawn([float(len(database) == 2)], size, rng)
 
+def reverse(database, size, rng):  # the set that tells most is one that D' prints
+    return rng.random(size) < (0.02 if database[-1] == 1.0 else 0.5)
+
 def number(database, size, rng):
     return database[0] + rng.laplace(0.0, 0.4, size)
 
@@ -186,7 +189,7 @@ for name, f, kind in [*(("texts", texts, kind) for kind in KINDS), *(("frames", 
     globals()[f"{name}_{kind.replace(' ', '_')}"] = functools.partial(f, kind=kind)
 NAMED = [value for value in globals().values() if isinstance(value, functools.partial)]
 
-@pytest.mark.parametrize("f", [*NAMED, row, nested, told, bytes_, number, vector])
+@pytest.mark.parametrize("f", [*NAMED, row, nested, told, bytes_, reverse, number, vector])
 def test_kinds(assert_private, f):
     assert_private(f, d=D, d_prime=D1, **GIVEN)
 
@@ -218,14 +221,14 @@ def test_scripts_find_what_the_check_found_whatever_outputs_and_databases_are(py
     assert run_apart(pytester, "-q", "--hpcdp-declare").ret == 0
     text = run_apart(pytester, "-q").stdout.str()
     scripts = re.findall(r"recorded set -+\n(# test_kinds.*?no violation shown\"\)\n)", text, re.DOTALL)
-    assert len(scripts) == len(re.findall(r"^E .* is violated$", text, re.MULTILINE)) == 21
+    assert len(scripts) == len(re.findall(r"^E .* is violated$", text, re.MULTILINE)) == 22
     (pytester.path / "scripts.json").write_text(json.dumps(scripts))
     every = "import json, sys; sys.modules['hpcdp'] = None\nfor text in json.load(open('scripts.json')): exec(text, {})"
     words = [sys.executable, "-W", "error", "-c", every]
     ended = [subprocess.run(words, cwd=pytester.path, capture_output=True, text=True, check=False) for _ in range(2)]
     assert [done.returncode for done in ended] == [0, 0], ended
     said, again = (done.stdout.splitlines() for done in ended)
-    assert len(said) == 21
+    assert len(said) == 22
     assert all(line.endswith(": violated") for line in said), said
     assert said != again, "draws are fresh each time"
     for script in scripts:

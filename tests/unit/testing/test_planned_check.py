@@ -17,7 +17,7 @@ from hpcdp.testing.checks import EXAMPLE, Check, PairOfLaws, check_of, make, pas
 from hpcdp.testing.declaration import Declaration, Declared
 from hpcdp.testing.planned import Cell, Sizes, View, choose_cell, levels_of, lower_bound
 from hpcdp.testing.power import laws_of, plan_sizes, power
-from hpcdp.testing.suite import verdict_name
+from hpcdp.testing.suite import rate_of_a_run, verdict_name
 
 
 def drawing(law, rng):
@@ -335,3 +335,10 @@ def test_draws_that_test_come_from_generators_that_nothing_else_was_given():
 
 
 ENTRY = Declared("dp(epsilon=1)", "laplace(epsilon=2)", 1.0, 1, 1e-3, (500, 600, (1 << 16) + 1000), 1.0)
+
+
+def test_runs_share_a_rate():
+    assert rate_of_a_run("0.05", "10") == 0.005
+    for given in (("1", "10"), ("0.05", "0"), ("much", "10"), ("0.05", "1.5")):
+        with pytest.raises(StudyError, match=r"hpcdp_(false_alarm|runs): .* was given; accepted: a"):
+            rate_of_a_run(*given)
