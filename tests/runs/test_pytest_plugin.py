@@ -237,7 +237,6 @@ def test_scripts_find_what_the_check_found_whatever_outputs_and_databases_are(py
         assert ("d = np.array" in script) == bool(by_value)  # else it is a global of the test's module
 
 
-@pytest.mark.promise
 def test_shares_and_draws_are_those_of_the_declaration_whatever_is_collected(suite):
     whole = counts_of(run(suite))
     assert len(whole) == 3
