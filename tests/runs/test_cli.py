@@ -192,6 +192,19 @@ def test_how_to_go_on_is_typed_as_it_is_printed(tmp_path: Path) -> None:
     assert resume_command(store, "my site.toml") == f"{words} --cluster 'my site.toml'"
 
 
+def test_logs_are_of_all_jobs_or_of_the_one_that_is_named(folder: Path) -> None:
+    store = folder / "runs" / "tiny.zarr"
+    logs = store / "jobs" / "logs"
+    logs.mkdir(parents=True)
+    for name in ("driver-7", "worker-8"):
+        (logs / f"{name}.log").write_text(f"first line of {name}\nlast line of {name}\n")
+    assert re.findall("last line of (.*)", call("logs", store).stdout) == ["driver-7", "worker-8"]
+    named = call("logs", store, "--job", "8", "--lines", "1").stdout
+    assert re.findall("line of (.*)", named) == ["worker-8"]
+    done = call("logs", store, "--job", "9", code=2)
+    assert re.search(r"driver-7, worker-8.*given: 9", done.stderr)
+
+
 def test_mechanisms_are_listed() -> None:
     text = hpcdp(Path.cwd(), "mechanisms").stdout
     for name in ("laplace", "gaussian", "bounded_mean", "bounded_sum", "pmf", "stored", "package.module:callable"):
