@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 settings.register_profile("hpcdp", derandomize=True, deadline=None, database=None)
 settings.load_profile("hpcdp")
 
+os.environ["COLUMNS"] = "120"  # sentences are wrapped as where the output is no terminal
+
 LONGEST = 600.0  # seconds that a step of a test takes at most
 
 

@@ -10,6 +10,7 @@ import errno
 import io
 import os
 import re
+import shutil
 import sys
 import unicodedata
 from collections.abc import Iterator
@@ -23,6 +24,11 @@ _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202
 def plain(text: str) -> str:
     """The text with every character that a terminal would obey as its number, such as \\u001b."""
     return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def text_width() -> int:
+    """Columns to wrap sentences at: those of the terminal from 60 to 120, and 120 where the output is no terminal."""
+    return min(max(shutil.get_terminal_size((120, 24)).columns, 60), 120)
 
 
 def columns(text: str) -> int:

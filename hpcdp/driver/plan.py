@@ -16,6 +16,7 @@ import psutil
 
 from hpcdp._base.files import absolute
 from hpcdp._base.rounding import at_most, duration, percent
+from hpcdp._base.terminal import text_width
 from hpcdp.clusters import default_workers
 from hpcdp.clusters.profile import Profile
 from hpcdp.engine.accuracy import dimension, state_lines
@@ -84,7 +85,9 @@ class Plan:
 
     @staticmethod
     def _text(head: str, rows: Rows) -> str:
-        wrap = textwrap.TextWrapper(120, subsequent_indent=" " * 17, break_on_hyphens=False, break_long_words=False)
+        wrap = textwrap.TextWrapper(
+            text_width(), subsequent_indent=" " * 17, break_on_hyphens=False, break_long_words=False
+        )
         lines = [line for name, words in rows for line in wrap.wrap(f"  {name:<14} {words}")]
         return "\n".join([head, *lines])
 

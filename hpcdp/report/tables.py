@@ -12,7 +12,7 @@ from typing import Any
 
 from hpcdp._base.plugins import load_plugin, plugins
 from hpcdp._base.rounding import at_least
-from hpcdp._base.terminal import columns
+from hpcdp._base.terminal import columns, text_width
 from hpcdp.errors import StudyError
 from hpcdp.results.result import Result, finite, to_json
 
@@ -243,13 +243,10 @@ def text_of(*blocks: str | Sequence[str]) -> str:
     return "\n\n".join(block if isinstance(block, str) else "\n".join(block) for block in blocks if block)
 
 
-def wrapped(paragraphs: Iterable[str], width: int = 120) -> list[str]:
+def wrapped(paragraphs: Iterable[str], width: int | None = None) -> list[str]:
     """Paragraphs as lines of a text, indented from the second on; an empty one as an empty line."""
-    return [
-        line
-        for words in paragraphs
-        for line in textwrap.wrap(words, width, subsequent_indent="  ", break_on_hyphens=False) or [""]
-    ]
+    wrap = textwrap.TextWrapper(width or text_width(), subsequent_indent="  ", break_on_hyphens=False)
+    return [line for words in paragraphs for line in wrap.wrap(words) or [""]]
 
 
 def look_up(entry: Entry, key: str) -> Any:

@@ -205,6 +205,14 @@ def test_logs_are_of_all_jobs_or_of_the_one_that_is_named(folder: Path) -> None:
     assert re.search(r"driver-7, worker-8.*given: 9", done.stderr)
 
 
+@pytest.mark.parametrize("columns", [80, 100])
+def test_sentences_fit_the_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    words = call("show", folder / "runs" / "tiny.zarr").stdout.partition("certified ≥:")[2]
+    lines = words.partition("store:")[0].splitlines()[1:]
+    assert columns - 20 < max(map(len, lines)) <= columns
+
+
 def test_mechanisms_are_listed() -> None:
     text = hpcdp(Path.cwd(), "mechanisms").stdout
     for name in ("laplace", "gaussian", "bounded_mean", "bounded_sum", "pmf", "stored", "package.module:callable"):
