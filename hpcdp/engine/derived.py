@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -119,10 +119,9 @@ class Derived:
         """What an entry rests on, as JSON has it."""
         return {name: arrays[name][1][entry].tolist() for name in self.counts}
 
-    def all_counts(self, arrays: Arrays, entries: Any) -> Iterable[dict[str, Any]]:
-        """The same of many. entries: an index of each axis."""
-        columns = [arrays[name][1][entries].tolist() for name in self.counts]
-        return (dict(zip(self.counts, row, strict=True)) for row in zip(*columns, strict=True))
+    def all_counts(self, arrays: Arrays, entries: Any) -> dict[str, list[Any]]:
+        """The same of many, a list a name. entries: an index of each axis."""
+        return {name: arrays[name][1][entries].tolist() for name in self.counts}
 
     def columns_of(self, counts: dict[str, Any]) -> dict[str, Any]:
         """The same as CSV has it: a number a column."""

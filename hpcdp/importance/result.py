@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -111,8 +111,9 @@ class TapeResults(SeriesBySeries):
         cells = SimpleNamespace(delta=delta, standard_error=error, lower=arrays["lower"][1], upper=arrays["upper"][1])
         return arrays | maximum_of(cells) | _largest(arrays["lower_up_to_leftover"][1])
 
-    def all_counts(self, arrays: Arrays, places: Any) -> Iterable[dict[str, Any]]:
-        return (self.counts_of(arrays, place) for place in zip(*places, strict=True))
+    def all_counts(self, arrays: Arrays, places: Any) -> dict[str, list[Any]]:
+        rows = [self.counts_of(arrays, place) for place in zip(*places, strict=True)]
+        return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
     def counts_of(self, arrays: Arrays, entry: Entry) -> dict[str, Any]:
         logs = _whole(arrays["logs"][1][entry])

@@ -197,22 +197,17 @@ class Result(Shown):
     def cells(self) -> list[dict[str, Any]]:
         """Every cell that has all its counts, pair by pair, forward before reverse, ε ascending."""
         places = np.nonzero(~np.isnan(self["delta"]))
-        numbers = {name: self[name][places].tolist() for name in ("delta", "lower", "upper", "standard_error")}
-        columns: dict[str, list[Any]] = {
+        columns: dict[str, Sequence[Any]] = {
             "pair": places[0].tolist(),
-            "direction": [DIRECTIONS[direction] for direction in places[1]],
+            "direction": [DIRECTIONS[direction] for direction in places[1].tolist()],
             "epsilon": self["epsilon"][places[2]].tolist(),
-            **numbers,
+            **{name: self[name][places].tolist() for name in ("delta", "lower", "upper", "standard_error")},
+            **self.method.all_counts(self.arrays, places),
+            "resolved": self.resolution.cells[places].tolist(),
         }
-        rest = {"resolved": self.resolution.cells[places].tolist()}
         if self.study.estimate.certify is not None:
-            rest["certified"] = [self.has_bound(place) for place in zip(*places, strict=True)]
-        rows = zip(*columns.values(), self.method.all_counts(self.arrays, places), *rest.values(), strict=True)
-        names, others, width = [*columns], [*rest], len(columns)
-        return [
-            dict(zip(names, row[:width], strict=True)) | row[width] | dict(zip(others, row[width + 1 :], strict=True))
-            for row in rows
-        ]
+            columns["certified"] = [self.has_bound(place) for place in zip(*places, strict=True)]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def has_bound(self, place: Any) -> bool:
         """Whether any of some cells has a bound of its own, as far as a study says which have. place: an index of `level`."""
