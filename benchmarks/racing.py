@@ -21,7 +21,7 @@ import hpcdp
 from benchmarks.tiny import WORKERS
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.clusters.local import open_local
-from hpcdp.results.exact import exact_curve
+from hpcdp.results.comparison import exact_curve
 from hpcdp.store.root import open_layout
 from hpcdp.study.file import Study
 from hpcdp.study.versions import read_problem

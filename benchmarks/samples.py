@@ -19,7 +19,7 @@ from hpcdp.engine.index import Index, Span
 from hpcdp.losses import kind_of, make_loss
 from hpcdp.losses.line.step import StepCounter
 from hpcdp.losses.protocol import Decides, Side
-from hpcdp.results.assemble import assemble
+from hpcdp.results.load import assemble
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 from hpcdp.study.resolving import resolve

@@ -24,7 +24,7 @@ from hpcdp.losses.refined.choice import CellTally, join_sets
 from hpcdp.losses.refined.refined import Pilot, by_class, refine
 from hpcdp.notions.bounds import joint_lower
 from hpcdp.notions.spectrum import exceedances
-from hpcdp.results.assemble import assemble
+from hpcdp.results.load import assemble
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 from hpcdp.study.resolving import resolve

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hpcdp.errors import HpcdpError, LeaseError, MechanismError, StoreError, StudyError
     from hpcdp.notions.curve import TradeOffCurve
     from hpcdp.results.composition import Spectrum, parallel, post_process, sequential, union
-    from hpcdp.results.exported import load_result
+    from hpcdp.results.load import load_result
     from hpcdp.results.result import Result
     from hpcdp.results.verdict import verify
     from hpcdp.study.file import Study
@@ -31,7 +31,7 @@ _WHERE = {  # no module is called like one of these: once imported it would stan
     "StoreError": "errors",
     "StudyError": "errors",
     "Result": "results.result",
-    "load_result": "results.exported",
+    "load_result": "results.load",
     "RunFailed": "engine.failures",
     "resume": "driver.driver",
     "run": "driver.driver",

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from hpcdp import __version__
 from hpcdp._base.plugins import plugins
-from hpcdp.cli import auditing, checking, jobs, reading, running, starting
+from hpcdp.cli import auditing, jobs, reading, running, starting
 from hpcdp.errors import WRONG
 from hpcdp.notions.renyi import LARGEST_ORDER, ORDER
 
@@ -120,7 +120,7 @@ def make_parser() -> argparse.ArgumentParser:
     text = (
         "check one Python function on two databases against a claim, without a study; exit code 3 when it is violated"
     )
-    check = add("check", checking.check, text)
+    check = add("check", auditing.check, text)
     text = (
         "FILE.py:function or package.module:function; called with (database, size, rng), the last two as it takes them"
     )

@@ -1,14 +1,21 @@
-"""What the command audit does with its parsed arguments."""
+"""The commands `audit`, and `check`: one function on two databases against one claim, without a study file."""
 
 from __future__ import annotations
 
 import argparse
+import ast
+import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
 
-from hpcdp.cli._computing import (
+from hpcdp._base.asked import typed
+from hpcdp._base.files import parse_toml
+from hpcdp.cli.reading import print_contents, refuse_contents, verify
+from hpcdp.cli.running import (
     again_with,
+    audited_claim,
     compute,
     draw,
     draws_picture,
@@ -21,10 +28,12 @@ from hpcdp.cli._computing import (
     say,
     stoppable,
 )
-from hpcdp.cli.reading import print_contents, refuse_contents
 from hpcdp.engine.progress import on_stderr
 from hpcdp.errors import DONE, VIOLATED, StudyError
-from hpcdp.results.decision import VIOLATION
+from hpcdp.results.shown import VIOLATION
+
+_GRID = "{ start = 0.0, stop = 2.0, count = 21 }"  # of a claim that is a curve
+_FUNCTION = "FILE.py:function, or package.module:function"
 
 
 def audit(options: argparse.Namespace) -> int:
@@ -120,12 +129,133 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
     return VIOLATED if audited.verdict == VIOLATION else DONE
 
 
-def audited_claim(options: argparse.Namespace, study: Any) -> Any:
-    """The claim of the command line, else the study's own."""
+def check(options: argparse.Namespace) -> int:
+    """Run the function on both databases and check the claim; the exit code is that of `verify`."""
+    from hpcdp.driver.direct import run_study
     from hpcdp.study.claims import parse_claim
+    from hpcdp.study.file import Study
 
-    if options.claim is not None:
-        return parse_claim(options.claim)
-    if study.study.claim is None:
-        raise StudyError("--claim: none was given, and the study makes none; accepted: such as gaussian(mu=1)")
-    return parse_claim(study.study.claim, study.folder)
+    folder, call, takes_rng = _function(options.function)
+    claim = options.claim or f"dp(epsilon={options.epsilon}, delta={options.delta})"
+    parse_claim(claim, folder)
+    text = _study_text(options, call, takes_rng, claim, folder)
+    if options.save is not None:
+        _save(options.save, folder, text)
+    study = Study.from_dict(parse_toml(text), folder)
+    if not takes_rng:
+        say(f"{call} takes no rng: its randomness is its own, so that another run draws other outputs")
+    options.found = options.store
+    with on_stderr() as progress:
+        result = run_study(study, options.store, progress=progress, workers=options.workers)
+    code = verify(argparse.Namespace(store=result.store, claim=None, format="table", incomplete=False, show_rows=False))
+    if options.save is not None:
+        print(f"\nthe same by a study: hpcdp run {typed(options.save)} --verify")
+    return code
+
+
+def _function(given: str) -> tuple[Path, str, bool]:
+    """The folder from which a function is imported, its "module:name", and whether it takes its randomness from `rng`."""
+    place, _, name = given.rpartition(":")
+    if not place or not name.isidentifier():
+        raise StudyError(f"FUNCTION: {given!r} was given; accepted: {_FUNCTION}")
+    if not place.endswith(".py"):
+        return Path.cwd(), given, True
+    path = Path(place)
+    if not path.is_file() or not path.stem.isidentifier():
+        what = "there is no such file" if not path.is_file() else "its name cannot be imported"
+        raise StudyError(f"FUNCTION: {path} was given: {what}; accepted: {_FUNCTION}")
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError) as error:
+        raise StudyError(f"FUNCTION: {path} is not Python: {error}") from None
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    takes = [a.arg for node in functions for a in (*node.args.args, *node.args.kwonlyargs)]
+    takes_rng = not functions or "rng" in takes or functions[-1].args.kwarg is not None
+    return path.resolve().parent, f"{path.stem}:{name}", takes_rng
+
+
+def _study_text(options: argparse.Namespace, call: str, takes_rng: bool, claim: str, folder: Path) -> str:
+    """The study file that asks for the same."""
+    sizes = [f"{key} = {getattr(options, key)}" for key in ("train", "test") if getattr(options, key) is not None]
+    epsilons = _GRID if options.claim else f"[{options.epsilon}]"
+    return "\n".join(
+        [
+            "[study]",
+            f"name = {json.dumps(call.rpartition(':')[2])}",
+            f"seed = {options.seed}",
+            f"claim = {json.dumps(claim, ensure_ascii=False)}",
+            "",
+            "[mechanism]",
+            f"call = {json.dumps(call)}",
+            *([] if takes_rng else ["reproducible = false"]),
+            "",
+            "[pairs]",
+            _pairs(options.d, options.d_prime, folder),
+            "",
+            "[estimate]",
+            f"epsilons = {epsilons}",
+            *sizes,
+            "",
+        ]
+    )
+
+
+def _pairs(d: list[str], d_prime: list[str] | None, folder: Path) -> str:
+    """The line of [pairs]: one given pair; or, of a table alone, the table and what is left of it without each row in turn."""
+    if d_prime is not None:
+        first, second = _database("--d", d), _database("--d-prime", d_prime)
+        if parse_toml(f"d = {first}") == parse_toml(f"d = {second}"):
+            raise StudyError(
+                f"--d-prime: {' '.join(d_prime)} is the same database as --d, for which every function passes; accepted: "
+                "a neighbouring database"
+            )
+        if first.startswith("[[") != second.startswith("[["):
+            raise StudyError(
+                "--d and --d-prime: rows of as many columns; given: one of single numbers, the other of several"
+            )
+        return f"given = [{{ d = {first}, d_prime = {second} }}]"
+    if not _is_file(d):
+        raise StudyError(
+            "--d-prime: is missing; accepted without it is --d FILE.csv, which loses each of its rows in turn"
+        )
+    return f"relative = {{ file = {json.dumps(os.path.relpath(d[0], folder), ensure_ascii=False)} }}"
+
+
+def _is_file(values: list[str]) -> bool:
+    return len(values) == 1 and values[0].lower().endswith((".csv", ".npy", ".parquet"))
+
+
+def _database(option: str, values: list[str]) -> str:
+    """A database as a study file has it: of a file, or of rows such as 3 or 1,2.5."""
+    from hpcdp.study.databases import read_database
+
+    if _is_file(values):
+        return _as_toml(read_database(Path(values[0]), option).tolist())
+    try:
+        rows: list[Any] = [[_number(number) for number in row.split(",")] for row in values]
+    except ValueError:
+        raise StudyError(
+            f"{option}: {' '.join(values)} was given; accepted: a number for each row, numbers with commas for rows of several "
+            "columns, or one .csv, .npy or .parquet file"
+        ) from None
+    return _as_toml([row[0] if len(row) == 1 else row for row in rows])
+
+
+def _number(text: str) -> Any:
+    special = text.strip().lower().removeprefix("+") in ("nan", "inf", "-inf")
+    return float(text) if special else json.loads(text)
+
+
+def _as_toml(rows: list[Any]) -> str:
+    return json.dumps(rows).replace("NaN", "nan").replace("Infinity", "inf")
+
+
+def _save(path: Path, folder: Path, text: str) -> None:
+    """Write the study beside the function, where it finds it; nothing is overwritten."""
+    if path.suffix != ".toml" or path.resolve().parent != folder:
+        raise StudyError(f"--save: {path} was given; accepted: a .toml file in {folder}, where the function is found")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise StudyError(f"--save: {path} is there already, and nothing is overwritten") from None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcdp._base.asked import typed
-from hpcdp.cli._computing import plan_of, print_plan, say
+from hpcdp.cli.running import plan_of, print_plan, say
 from hpcdp.errors import DONE, FAILED, StudyError
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import foreign

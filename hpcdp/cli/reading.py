@@ -9,7 +9,7 @@ from typing import Any
 
 from hpcdp.errors import DONE, FAILED, VIOLATED, StudyError
 from hpcdp.mechanisms import describe_builtins
-from hpcdp.results.decision import VIOLATION
+from hpcdp.results.shown import VIOLATION
 from hpcdp.store.again import resume_command
 
 
@@ -34,7 +34,7 @@ _NOTIONS = ("delta", "accuracy", "rows", "renyi", "zcdp", "pure", "risk", "notio
 def show(options: argparse.Namespace) -> None:
     """Print a store's results."""
     from hpcdp.report.notions import refuse_together, show_as
-    from hpcdp.results.exported import load_result
+    from hpcdp.results.load import load_result
 
     if not options.rows:
         refuse_contents(options)
@@ -65,7 +65,7 @@ def print_contents(result: Any) -> None:
 
 def plot(options: argparse.Namespace) -> None:
     """Draw a store's results."""
-    from hpcdp.results.exported import load_result
+    from hpcdp.results.load import load_result
 
     path = options.output or default_plot(options.store)
     if options.loss:
@@ -83,7 +83,7 @@ def plot(options: argparse.Namespace) -> None:
 def report(options: argparse.Namespace) -> None:
     """Write a page of one or several stores."""
     from hpcdp.report.html.page import check_page_path, write_page
-    from hpcdp.results.exported import load_result
+    from hpcdp.results.load import load_result
 
     path = options.output or default_plot(options.stores[0], ".html")
     check_page_path(path)
@@ -94,7 +94,7 @@ def report(options: argparse.Namespace) -> None:
 def export(options: argparse.Namespace) -> None:
     """Write a store's results for others."""
     from hpcdp.report.export import write_export
-    from hpcdp.results.exported import load_result
+    from hpcdp.results.load import load_result
 
     for words in write_export(load_result(options.store), options.folder, options.show_rows):
         print(f"hpcdp: {words}", file=sys.stderr)
@@ -104,13 +104,13 @@ def export(options: argparse.Namespace) -> None:
 def verify(options: argparse.Namespace) -> int:
     """Check claims against a store's results; the exit code."""
     from hpcdp.report.verdict import report, to_json, to_junit, to_markdown
-    from hpcdp.results.result import load_result
+    from hpcdp.results.load import load_store
     from hpcdp.results.verdict import verify, worst
     from hpcdp.study.claims import meaning, parse_claim
 
     refuse_contents(options)
     claims: list[Any] = [parse_claim(text) for text in options.claim or ()]
-    result = load_result(options.store)
+    result = load_store(options.store)
     if not claims and result.claim is None:
         raise StudyError("--claim: none was given, and the study makes none; accepted: such as laplace(epsilon=1)")
     verdicts = [verify(result, claim) for claim in claims or [None]]
@@ -149,14 +149,15 @@ def verify(options: argparse.Namespace) -> int:
 def compare(options: argparse.Namespace) -> None:
     """Draw and compare several stores' spectra."""
     from hpcdp.report._spectra import check_path
-    from hpcdp.report.comparison import table
     from hpcdp.report.plots import draw_comparison
+    from hpcdp.report.spectrum import table
     from hpcdp.results.comparison import compare
-    from hpcdp.results.result import load_result, to_json
+    from hpcdp.results.load import load_store
+    from hpcdp.results.result import to_json
 
     path = options.output or options.stores[0].parent / "compare.png"
     check_path(path)
-    comparison = compare([load_result(store) for store in options.stores])
+    comparison = compare([load_store(store) for store in options.stores])
     draw_comparison(comparison, path, options.log)
     if options.format == "json":
         print(to_json(comparison.to_dict() | {"plot": str(path)}))

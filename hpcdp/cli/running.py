@@ -1,28 +1,25 @@
-"""What the commands that compute do with their parsed arguments: plan, run, resume."""
+"""The commands that compute: plan, risk, run, resume; and what all share that do: where tasks run, signals, plans, pictures."""
 
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from hpcdp._base.asked import typed
-from hpcdp.cli._computing import (
-    compute,
-    draw,
-    draws_picture,
-    parse_early,
-    placed,
-    plan_of,
-    print_plan,
-    resolved,
-    say,
-    stoppable,
-)
-from hpcdp.cli.auditing import audited_claim
+from hpcdp._base.raised import describe_raised
 from hpcdp.cli.reading import default_plot, verify
-from hpcdp.engine.stopping import Stop
+from hpcdp.engine.progress import on_stderr
+from hpcdp.engine.stopping import GRACE, Stop, stopped_by_signals
 from hpcdp.errors import DONE, StudyError
+
+# An object's name, a program, or 10⁷ test outputs, most likely; processes too many do nothing, and end.
+_NEEDS_PROCESSES = re.compile(r"[\"'][\w./-]+:\w|\bcommand\b|\btest\s*=\s*(\d[\d_]{7,}|[\d.]+e\+?([7-9]|1\d))")
 
 
 def plan(options: argparse.Namespace) -> None:
@@ -44,7 +41,7 @@ def plan(options: argparse.Namespace) -> None:
     planned = plan(study, options.workers, options.profile, say, store=None if is_known else default_store(study))
     print(planned)
     if wanted:
-        from hpcdp.results.power import find_power
+        from hpcdp.results.ranking import find_power
 
         print(f"  to refute      {find_power(study, *wanted, planned.pairs)}")
 
@@ -112,3 +109,124 @@ def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, s
     again = f"hpcdp plot {typed(store)}"
     place = default_plot(store)
     print(draw(draws_picture(options, plan), lambda: result.plot(place), place, again), end="")
+
+
+def say(text: str) -> None:
+    """One line of news, before anything runs."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def parse_early(path: str) -> Any:
+    """A study, as its file says; processes start while this one loads its libraries where code is named, or much is drawn."""
+    with suppress(OSError):  # which the study's reader explains
+        if Path(path).is_file() and _NEEDS_PROCESSES.search(Path(path).read_text("utf-8", "replace")):
+            from hpcdp._base.node import start_early
+
+            start_early()
+    from hpcdp.study.file import Study
+
+    return Study.from_toml(path)
+
+
+def placed(options: argparse.Namespace) -> Any:
+    """Where a command's tasks run; StudyError before anything else where its options contradict each other."""
+    from hpcdp.clusters import parse_place
+    from hpcdp.engine.executors import refuse_place
+
+    where = parse_place(options.cluster)
+    refuse_place(place_of(options, Stop()))
+    return where
+
+
+@contextmanager
+def stoppable(where: Any) -> Iterator[Stop]:
+    """A request to stop that signals make from here on: USR1 anywhere, SIGTERM on a cluster, where tasks may end first."""
+    stop, profile = Stop(), where.profile
+    drain = 0.75 * profile.cluster.drain if profile else GRACE
+    with stopped_by_signals(stop, drain, terminate=profile is not None):
+        yield stop
+
+
+@contextmanager
+def resolved(options: argparse.Namespace, study: Any, store: Path, where: Any) -> Iterator[tuple[Any, Any, Stop]]:
+    """The problem of a study, its trial draws and a request to stop; StudyError where the store holds another study."""
+    from hpcdp.study.resolving import resolve
+    from hpcdp.study.versions import refuse_other_study
+
+    options.found = store
+    with stoppable(where) as stop:
+        problem, trial = resolve(study, say, where.library_threads)
+        refuse_other_study(store, problem, options.allow_changed_code)
+        yield problem, trial, stop
+
+
+def place_of(options: argparse.Namespace, stop: Stop) -> Any:
+    """How a run is done, by the command's options."""
+    from hpcdp.engine.executors import Options
+
+    changed, trusted = options.allow_changed_code, options.trust_code
+    quiet = not options.debug
+    report = options.performance_report
+    return Options(options.cluster, options.workers, None, changed, trusted, stop, options.dashboard, quiet, report)
+
+
+def compute(options: argparse.Namespace, store: Path, problem: Any, trial: Any, stop: Stop) -> Any:
+    """The result of a run, told of on stderr."""
+    from hpcdp.driver.driver import run_problem
+
+    with on_stderr() as progress:
+        return run_problem(problem, trial, store, place_of(options, stop), progress)
+
+
+def plan_of(options: argparse.Namespace, store: Path, problem: Any, trial: Any, where: Any) -> Any:
+    """What is left to do."""
+    from hpcdp.clusters import default_workers
+    from hpcdp.driver.driver import index_of
+    from hpcdp.driver.plan import make_plan
+
+    workers = getattr(options, "workers", None)
+    if not where.is_here or getattr(options, "dashboard", False):
+        workers = workers or default_workers()
+    return make_plan(problem, trial, workers, index_of(store), where.profile)
+
+
+def print_plan(plan: Any, study: Path | None = None) -> None:
+    """The plan before work begins. study: of a run, whose details `hpcdp plan` prints."""
+    text = str(plan) if study is None else plan.brief(f"hpcdp plan {typed(study)}")
+    print(text, end="\n\n", file=sys.stderr, flush=True)
+
+
+def draws_picture(options: argparse.Namespace, plan: Any) -> bool:
+    """Whether there is a picture at the end: as asked, else as planned; never by how long it took."""
+    return bool(options.plot if options.plot is not None else plan.draws_picture)
+
+
+def draw(is_drawn: bool, drawing: Callable[[], object], picture: Path, again: str) -> str:
+    """The line that names the picture of what is done and stored, or the command that draws it where it is not wanted; empty
+    where drawing fails, which is said on stderr."""
+    if not is_drawn:
+        return f"draw:  {again}\n"
+    try:
+        drawing()
+    except Exception as error:  # whatever fonts and file systems do, the run has ended well
+        say(f"the picture could not be drawn ({describe_raised(error)}); it is drawn by: {again}")
+        return ""
+    return f"plot:  {picture}\n"
+
+
+def again_with(options: argparse.Namespace, word: str) -> str:
+    """The command again, with an option."""
+    given = [argument for argument in options.given if word != "--plot" or argument not in ("--plot", "--no-plot")]
+    end = given.index("--") if "--" in given else len(given)
+    return shlex.join(["hpcdp", *given[:end], word, *given[end:]])
+
+
+def audited_claim(options: argparse.Namespace, study: Any) -> Any:
+    """The claim of the command line, else the study's own."""
+    from hpcdp.study.claims import parse_claim
+
+    if options.claim is not None:
+        return parse_claim(options.claim)
+    if study.study.claim is None:
+        raise StudyError("--claim: none was given, and the study makes none; accepted: such as gaussian(mu=1)")
+    return parse_claim(study.study.claim, study.folder)

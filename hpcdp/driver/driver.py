@@ -33,8 +33,8 @@ from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.tasks import draws_vary
 from hpcdp.errors import DamagedError, HpcdpError, PlaceError, StudyError
 from hpcdp.notions.bounds import BOUNDS_VERSION
-from hpcdp.results.assemble import assemble, bounds_of, flat_batches, pair_entries
-from hpcdp.results.result import Result, make_result
+from hpcdp.results.load import assemble, bounds_of, flat_batches, make_result, pair_entries
+from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
 from hpcdp.store.fence import refuse_gone
 from hpcdp.store.layout import Layout

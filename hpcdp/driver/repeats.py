@@ -17,7 +17,7 @@ from hpcdp.driver.driver import run
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms import READERS
 from hpcdp.notions.accuracy import bayes_error
-from hpcdp.results.exact import exact_of
+from hpcdp.results.comparison import exact_of
 from hpcdp.study.file import Study
 
 if TYPE_CHECKING:

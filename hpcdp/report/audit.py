@@ -7,7 +7,14 @@ from dataclasses import asdict
 
 from hpcdp._base.rounding import at_least, at_most, failure, gap, percent, share
 from hpcdp.report.exposed import PAIRS, exposed_lines
-from hpcdp.report.sentences import audit_sentence, sequential_sentence
+from hpcdp.report.sentences import (
+    BY_ITSELF,
+    audit_sentence,
+    changed_words,
+    sequential_sentence,
+    shared_words,
+    trust_words,
+)
 from hpcdp.report.spectrum import POINTS
 from hpcdp.report.tables import (
     ASSUMED,
@@ -26,11 +33,10 @@ from hpcdp.report.tables import (
     wrapped,
     write,
 )
-from hpcdp.report.words import BY_ITSELF, changed_words, shared_words, trust_words
 from hpcdp.results.audit import Audit
-from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.result import Result
 from hpcdp.results.sequential import Look, SequentialAudit
+from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION
 
 NOTHING_ELSE = "Nothing else of the study has been counted, so no δ is estimated here."
 

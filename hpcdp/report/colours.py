@@ -1,10 +1,14 @@
-"""Colours of all pictures: told apart by their lightness alone, so in greyscale and by every kind of eye.
+"""Colours of all pictures, told apart by their lightness alone, so in greyscale and by every kind of eye; and of pages.
 
-Series that share a picture differ in marker and line style too.
+Series that share a picture differ in marker and line style too. Of pages, what is read has a contrast of at least 4.5 to its
+ground, what is drawn of at least 3, on dark ground of 5: WCAG 2.2, success criteria 1.4.3 and 1.4.11 (level AA);
+`tests/report/test_html_report.py` computes them.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import matplotlib
@@ -27,3 +31,60 @@ _LIGHTEST = 0.8  # of the colour map; beyond, lines fade into the paper
 def shades(count: int) -> list[Any]:
     """So many colours from dark to light, evenly spaced in lightness (cividis, made for all kinds of colour vision)."""
     return list(matplotlib.colormaps["cividis"](np.linspace(0.0, _LIGHTEST, count)))
+
+
+LIGHT = {
+    "paper": "#ffffff",
+    "ink": "#1a1a1a",
+    "quiet": "#595959",
+    "line": "#c8c8c8",
+    "link": "#0b57a4",
+    "panel": "#f3f5f8",
+    "finite": "#1f5aa6",
+    "leftover": "#8a3a93",
+    "assumed": "#7a4a00",
+    "asymptotic": "#23704b",
+    "heuristic": "#8a4b08",
+    "refuted": "#a3262e",
+    "violation": "#a3262e",
+    "open": "#7a4a00",
+    "consistent": "#23527c",
+}
+"""Of the light theme, and of paper: all but `paper`, `panel` and `line` are read on both grounds."""
+
+DARK = {
+    "paper": "#14171c",
+    "ink": "#e8e8e8",
+    "quiet": "#b4b4b4",
+    "line": "#464c56",
+    "link": "#8ec1ff",
+    "panel": "#1e232b",
+    "finite": "#8ab8f5",
+    "leftover": "#dd9ee4",
+    "assumed": "#e6b96a",
+    "asymptotic": "#7fd3a6",
+    "heuristic": "#efb47a",
+    "refuted": "#ff9d9d",
+    "violation": "#ff9d9d",
+    "open": "#e6b96a",
+    "consistent": "#9cc7ee",
+}
+"""Of the dark theme, by the same names."""
+
+_INK = {"light": 0.25, "dark": 0.55}
+"""How much of a theme's ink is mixed into what pictures draw. All are seen then but for fills of boxes, which have an edge."""
+
+_HEX = re.compile(r"#[0-9a-f]{6}")
+_INKS = ("#000000", "#262626", "#ffffff")  # which the style sheet has as the theme's ink and paper
+
+
+def seen_in(theme: str, colour: str) -> str:
+    """A colour of a picture, mixed with the theme's ink: darker on light ground, lighter on dark."""
+    ink, share = {"light": LIGHT, "dark": DARK}[theme]["ink"], _INK[theme]
+    parts = [(int(colour[i : i + 2], 16), int(ink[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round((1.0 - share) * own + share * other):02x}" for own, other in parts)
+
+
+def drawn_colours(pictures: Iterable[str]) -> list[str]:
+    """Colours that pictures draw with, but for ink and paper, sorted."""
+    return sorted({colour for svg in pictures for colour in _HEX.findall(svg)} - set(_INKS))

@@ -15,7 +15,7 @@ from hpcdp._base.files import replaced
 from hpcdp.errors import StudyError
 from hpcdp.report.html.page import write_page
 from hpcdp.report.html.provenance import provenance_of, reads_files, redacted, short_claim
-from hpcdp.results.exported import ARRAYS, FORMAT, HEAD
+from hpcdp.results.load import ARRAYS, FORMAT, HEAD
 from hpcdp.results.result import Result, finite
 from hpcdp.study.file import Study
 

@@ -11,6 +11,7 @@ from hpcdp.methods.histogram.interval import renyi_entries
 from hpcdp.methods.histogram.sizes import describe_sizes, promised_sizes
 from hpcdp.report.exposed import EVERY_CELL, PAIRS
 from hpcdp.report.pure import pure_body
+from hpcdp.report.sentences import NO_ATOMS, assumed, missing_words
 from hpcdp.report.tables import (
     ASSUMED,
     ASYMPTOTIC,
@@ -24,11 +25,8 @@ from hpcdp.report.tables import (
     lower_column,
     to_csv,
 )
-from hpcdp.report.words import missing_words
 from hpcdp.results.result import Result
 from hpcdp.study.pairs import describe_pair
-
-NO_ATOMS = "no single value has a probability of its own (clamping makes such)"
 
 _SHOWN = 30  # pairs that a text lists
 _FIVE = formed(".5f", at_least)
@@ -71,11 +69,6 @@ def _table(result: Result, pure: dict[str, Any]) -> Table:
 
 def _bin(ends: list[float]) -> str:
     return f"[{ends[0]:.5g}, {ends[1]:.5g}]"
-
-
-def assumed(result: Result) -> str:
-    """What upper limits of a histogram rest on."""
-    return "C holds" if result.study.pairs.domain is None else "C and D hold"
 
 
 def _largest(result: Result, pure: dict[str, Any]) -> list[str]:

@@ -10,6 +10,7 @@ from hpcdp._base.rounding import at_least, at_most, percent, share
 from hpcdp.analytic import Curve
 from hpcdp.notions.epsilon_at import BELOW, BEYOND
 from hpcdp.report.exposed import exposed_lines
+from hpcdp.report.sentences import FOR_MORE, estimate, leading_words, limit_words, over_words, state_words
 from hpcdp.report.spectrum import further_column
 from hpcdp.report.tables import (
     ASYMPTOTIC,
@@ -24,12 +25,9 @@ from hpcdp.report.tables import (
     lower_column,
     to_csv,
 )
-from hpcdp.report.words import FOR_MORE, estimate, leading_words, limit_words, over_words, state_words
-from hpcdp.results.bootstrap import bootstrap
-from hpcdp.results.epsilon_at import NO_ESTIMATE, OF_DELTA, Level
-from hpcdp.results.renyi import RenyiLevel, ZcdpLevel
+from hpcdp.results.levels import NO_ESTIMATE, OF_DELTA, Level, RenyiLevel, ZcdpLevel
 from hpcdp.results.result import Result
-from hpcdp.results.risk import RiskLevel, risk_levels
+from hpcdp.results.risk import RiskLevel, bootstrap, risk_levels
 
 _FIVE = formed(".5f", at_least)
 _PAIR, _DIRECTION = Column("pair", "pair", CHOSEN), Column("direction", "direction", CHOSEN)

@@ -7,18 +7,18 @@ from typing import Any
 
 from hpcdp._base.plugins import load_plugin
 from hpcdp.errors import StudyError
-from hpcdp.report import audit
-from hpcdp.report.covers import read_covers
+from hpcdp.report import audit, verdict
 from hpcdp.report.exposed import read_rows
 from hpcdp.report.interval import read_interval, read_published_renyi
 from hpcdp.report.levels import read_accuracy, read_levels, read_renyi, read_risk
-from hpcdp.report.pure import read_pure, read_pure_rows
-from hpcdp.report.sentences import sentence_of
+from hpcdp.report.pure import read_covers, read_pure, read_pure_rows
+from hpcdp.report.sentences import sentence_of, shared_words
 from hpcdp.report.spectrum import read_spectrum, read_tradeoff
 from hpcdp.report.tables import Reading, wrapped, write
-from hpcdp.report.words import shared_words
+from hpcdp.results.audit import Audit
 from hpcdp.results.result import Result
-from hpcdp.results.verdict import judge
+from hpcdp.results.shown import Shown
+from hpcdp.results.verdict import Verdict, judge
 
 NOTIONS: Mapping[str, Callable[..., Reading]] = {
     "spectrum": read_spectrum,
@@ -116,3 +116,12 @@ def _refuse(is_wrong: bool, name: str, accepted: str) -> None:
 def text(result: Result) -> str:
     """A result as `run` and `show` print it."""
     return show_as(result, "table").rstrip("\n")
+
+
+def words_of(value: Shown) -> str:
+    """The table of a result, an audit or a verdict; what else there is reads as Python writes it."""
+    if isinstance(value, Result):
+        return text(value)
+    if isinstance(value, Audit):
+        return audit.report(value)
+    return verdict.report([value]) if isinstance(value, Verdict) else repr(value)

@@ -25,7 +25,7 @@ from hpcdp.report._spectra import (
 from hpcdp.report.colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
 from hpcdp.report.exposed import find_exposure
 from hpcdp.report.plots_methods import FIGURES, draw_frame
-from hpcdp.results.exact import exact_curve, exact_of
+from hpcdp.results.comparison import exact_curve, exact_of
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import PURE, verify
 

@@ -20,7 +20,7 @@ from hpcdp.losses.protocol import Side
 from hpcdp.notions._figure import Figure
 from hpcdp.report._spectra import check_path, draw_legend, mark_edge, save
 from hpcdp.report.colours import BOX, CERTIFIED, CLAIM, EXACT, QUIET, shades
-from hpcdp.report.interval import assumed
+from hpcdp.report.sentences import assumed
 from hpcdp.report.tables import look_up
 from hpcdp.results.audit import Audit
 from hpcdp.results.result import Result

@@ -12,12 +12,19 @@ import numpy as np
 
 from hpcdp._base.rounding import at_least, percent, share
 from hpcdp.report.exposed import exposed_lines
-from hpcdp.report.sentences import sentence_of
+from hpcdp.report.sentences import (
+    BY_ITSELF,
+    changed_words,
+    estimate,
+    limit_words,
+    missing_words,
+    sentence_of,
+    shared_words,
+)
 from hpcdp.report.spectrum import further_column
 from hpcdp.report.tables import Column, Table, formed, general, lower_column, text_of, wrapped
-from hpcdp.report.words import BY_ITSELF, changed_words, estimate, limit_words, missing_words, shared_words
-from hpcdp.results.decision import NOT_SEPARABLE, VIOLATION
 from hpcdp.results.result import to_json as json_text
+from hpcdp.results.shown import NOT_SEPARABLE, VIOLATION
 from hpcdp.results.verdict import Verdict, worst
 
 if TYPE_CHECKING:

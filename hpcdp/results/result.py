@@ -16,35 +16,29 @@ from numpy.typing import NDArray
 from hpcdp._base.rounding import at_most
 from hpcdp._base.terminal import plain
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.engine.accuracy import Statement, dimension
+from hpcdp.engine.accuracy import Statement
 from hpcdp.engine.derived import Records
-from hpcdp.engine.index import read_index
-from hpcdp.engine.method import Method, method_of
+from hpcdp.engine.method import Method
 from hpcdp.errors import StudyError
-from hpcdp.results.assemble import assemble, pair_entries
-from hpcdp.results.epsilon_at import Level, level_at
-from hpcdp.results.renyi import RenyiLevel, ZcdpLevel, renyi_levels, zcdp_level
+from hpcdp.results.levels import Level, RenyiLevel, ZcdpLevel, level_at, renyi_levels, zcdp_level
 from hpcdp.results.resolution import Resolution, find_resolution
 from hpcdp.results.sequential import stored_audits, unnamed_looks
 from hpcdp.results.shown import Shown
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import foreign
 from hpcdp.store.results import Arrays
-from hpcdp.store.root import open_latest
 from hpcdp.study.claims import Claim, parse_claim
 from hpcdp.study.file import Study
 from hpcdp.study.methods import method_named, name_of_method
 from hpcdp.study.pairs import LEFT_OUT, describe_pair
 from hpcdp.study.reuse import FOLDS
-from hpcdp.study.stored import changed_code, changed_words, history, stored_study
-from hpcdp.study.versions import read_problem
+from hpcdp.study.stored import changed_words
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
     from hpcdp.results.sequential import SequentialAudit
-    from hpcdp.study.problem import Problem
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -368,24 +362,3 @@ def finite(value: Any) -> Any:
     if isinstance(value, list):
         return [finite(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def load_result(store: str | Path) -> Result:
-    """The result of a store as it is now, derived from its records.
-
-    The store may be anyone's: nothing in it is run, and StoreError or StudyError says what cannot be read.
-    """
-    with foreign(store):
-        layout, version = open_latest(store)
-        problem, index = read_problem(layout, version), read_index(layout)
-        return make_result(
-            layout, version, problem, assemble(problem, index), method_of(problem).is_done(problem, index)
-        )
-
-
-def make_result(layout: Layout, version: int, problem: Problem, arrays: Arrays, complete: bool) -> Result:
-    """The result of one version of a store's study. arrays: what `assemble` makes of its records."""
-    study, versions = stored_study(layout, version), history(layout)
-    earlier = [words for words in dict.fromkeys(versions) if words != versions[-1]]
-    columns, changed = dimension(problem.schema), changed_code(layout, study)
-    return Result(study, layout.root, complete, pair_entries(problem), arrays, earlier, columns, changed)

@@ -16,7 +16,7 @@ from hpcdp._check import integer, real, refusal
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_json
 from hpcdp.notions.betting import Wealth, is_refuted
-from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
+from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.records import commit, read_record, read_records, record_names
 from hpcdp.study.file import Study

@@ -1,13 +1,16 @@
-"""How results read when they are printed, and look in notebooks."""
+"""What results say in a word, how they read when they are printed, and look in notebooks."""
 
 from __future__ import annotations
+
+VIOLATION, NOT_SEPARABLE, CONSISTENT = "violation", "not separable", "consistent"
+"""The worst first: refuted (certified), above the claim but perhaps by chance, neither."""
 
 
 class Shown:
     """What reads as a command prints it, and looks so in notebooks."""
 
     def __str__(self) -> str:
-        from hpcdp.report.printed import words_of  # of a higher floor, and few results are printed
+        from hpcdp.report.notions import words_of  # of a higher floor, and few results are printed
 
         return words_of(self)
 

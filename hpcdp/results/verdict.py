@@ -16,10 +16,9 @@ from scipy.special import ndtr
 from hpcdp._base.asked import wrong
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
-from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
-from hpcdp.results.renyi import INTEGRAL
+from hpcdp.results.levels import INTEGRAL
 from hpcdp.results.result import Result, finite
-from hpcdp.results.shown import Shown
+from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION, Shown
 from hpcdp.study.claims import as_claim
 
 if TYPE_CHECKING:

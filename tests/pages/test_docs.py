@@ -23,7 +23,7 @@ import hpcdp
 from hpcdp._base.messages import keys_of
 from hpcdp.losses import LOSSES
 from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED, load_builtin
-from hpcdp.results.result import load_result
+from hpcdp.results.load import load_result
 from hpcdp.study.claims import FORMS
 from hpcdp.study.file import Study
 from hpcdp.study.schema import OF_STORES

@@ -9,7 +9,7 @@ from contrasts import contrast
 from pages import EVIL, make_store
 
 from hpcdp import load_result
-from hpcdp.report.html.colours import DARK, LIGHT
+from hpcdp.report.colours import DARK, LIGHT
 from hpcdp.report.html.page import write_page
 
 

@@ -11,11 +11,11 @@ from studies import make_study, run
 
 from hpcdp._base.rounding import at_most
 from hpcdp.errors import StudyError
-from hpcdp.report.comparison import table
 from hpcdp.report.plots import draw_comparison
+from hpcdp.report.spectrum import table
 from hpcdp.report.verdict import report
 from hpcdp.results.comparison import compare, largest_difference
-from hpcdp.results.result import load_result
+from hpcdp.results.load import load_result
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
 

@@ -20,8 +20,8 @@ from hpcdp.driver.driver import run
 from hpcdp.notions.curve import TradeOffCurve
 from hpcdp.report.plots_methods import draw_audit
 from hpcdp.report.sentences import sentence_of
-from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.result import Result
+from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.verdict import PURE
 
 LEVELS = [round(0.1 * n, 1) for n in range(23)]

@@ -30,12 +30,11 @@ from hpcdp.report.plots import draw
 from hpcdp.report.sentences import sentence_of
 from hpcdp.report.spectrum import csv_text
 from hpcdp.report.verdict import report
-from hpcdp.results.assemble import assemble, pair_entries
-from hpcdp.results.bootstrap import bootstrap
-from hpcdp.results.decision import NOT_SEPARABLE, VIOLATION
+from hpcdp.results.load import assemble, pair_entries
 from hpcdp.results.ranking import rank
 from hpcdp.results.result import Result
-from hpcdp.results.risk import risk_levels
+from hpcdp.results.risk import bootstrap, risk_levels
+from hpcdp.results.shown import NOT_SEPARABLE, VIOLATION
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
 

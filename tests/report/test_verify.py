@@ -18,8 +18,8 @@ from hpcdp.notions.bounds import joint_lower, split_lower
 from hpcdp.report.notions import text as table_of
 from hpcdp.report.plots import draw
 from hpcdp.report.verdict import report, to_json
+from hpcdp.results.load import load_result
 from hpcdp.results.ranking import rank
-from hpcdp.results.result import load_result
 from hpcdp.results.verdict import careful_error, round_up, verify
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study

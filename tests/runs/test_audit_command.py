@@ -13,7 +13,7 @@ from hpcdp.losses.counts import audit_etas
 from hpcdp.report.audit import notes
 from hpcdp.report.plots_methods import draw_audit
 from hpcdp.results.audit import DELTAS, audit
-from hpcdp.results.result import load_result
+from hpcdp.results.load import load_result
 from hpcdp.study.claims import parse_claim
 
 

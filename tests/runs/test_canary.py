@@ -17,7 +17,7 @@ from commands import call
 import hpcdp._base.doing
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms import load_builtin
-from hpcdp.results.exported import load_result
+from hpcdp.results.load import load_result
 from hpcdp.study.file import Study
 from hpcdp.study.problem import describe_pairs
 from hpcdp.study.resolving import resolve

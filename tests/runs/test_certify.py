@@ -18,7 +18,7 @@ from studies import learn_and_count, make_study, pose
 
 from hpcdp.errors import StudyError
 from hpcdp.notions.bounds import binomial_lower, binomial_upper, joint_lower
-from hpcdp.results.assemble import assemble
+from hpcdp.results.load import assemble
 
 EPSILONS = [0.0, 0.3, 0.8, 1.5, 3.0]
 

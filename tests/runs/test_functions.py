@@ -18,7 +18,7 @@ from given_objects import SMALL, locked, study_of
 import hpcdp
 from hpcdp._base import doing
 from hpcdp.errors import StudyError
-from hpcdp.results.decision import VIOLATION
+from hpcdp.results.shown import VIOLATION
 
 SURE = 1.0 - 1e-6
 """Confidence of the tests: each is wrong with at most one in a million seeds, and its seed is fixed."""

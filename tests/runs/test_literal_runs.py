@@ -18,7 +18,7 @@ from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.task import Task
 from hpcdp.methods.figure_1 import METHOD, point_cells, risk_cells
 from hpcdp.report.status import status
-from hpcdp.results.result import load_result
+from hpcdp.results.load import load_result
 from hpcdp.study.resolving import resolve
 
 SMALL = {"loss": "literal-knn", "epsilons": [0.0, 0.5], "train": 600, "test": 800, "chunk": 256}

@@ -13,7 +13,7 @@ from studies import pure_study, run
 from hpcdp.errors import StudyError
 from hpcdp.report.notions import show_as
 from hpcdp.report.verdict import report, to_json
-from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
+from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
 

@@ -25,10 +25,9 @@ from hpcdp.methods.cross_fitting import count_part, pool_keys, read_pool
 from hpcdp.notions.accuracy import share_radius
 from hpcdp.notions.prequential import prequential_lower
 from hpcdp.report.notions import text as table_of
-from hpcdp.results.assemble import assemble
 from hpcdp.results.audit import audit
-from hpcdp.results.bootstrap import bootstrap
-from hpcdp.results.result import load_result
+from hpcdp.results.load import assemble, load_result
+from hpcdp.results.risk import bootstrap
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.resolving import resolve

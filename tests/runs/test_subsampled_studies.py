@@ -7,7 +7,7 @@ from studies import make_study, pose, run
 from hpcdp.analytic import exact
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms.outputs import Schema
-from hpcdp.results.exact import exact_of
+from hpcdp.results.comparison import exact_of
 from hpcdp.store.lease import acquire
 from hpcdp.store.root import create_store
 from hpcdp.study.resolving import resolve

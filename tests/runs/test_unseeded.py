@@ -14,7 +14,7 @@ from programs import program_study, served
 from studies import make_study
 
 from hpcdp.errors import StudyError
-from hpcdp.report.words import trust_words
+from hpcdp.report.sentences import trust_words
 from hpcdp.study.resolving import resolve
 from hpcdp.study.sampler import Sampler
 

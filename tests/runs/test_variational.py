@@ -23,8 +23,8 @@ from hpcdp.notions.renyi import class_counts
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.notions.variational import choose_scores, class_losses, place_bets, upper_mean, variational_lower
 from hpcdp.report.notions import show_as
-from hpcdp.results.assemble import assemble
-from hpcdp.results.renyi import FAMILY, VARIATIONAL
+from hpcdp.results.levels import FAMILY, VARIATIONAL
+from hpcdp.results.load import assemble
 from hpcdp.study.file import Study
 from hpcdp.study.resolving import resolve
 

@@ -16,7 +16,7 @@ import hpcdp
 from hpcdp import RunFailed
 from hpcdp.errors import StudyError
 from hpcdp.losses.views import bits
-from hpcdp.results.decision import VIOLATION
+from hpcdp.results.shown import VIOLATION
 from hpcdp.study.file import Study
 
 SIZES = {"train": 200_000, "test": 200_000}

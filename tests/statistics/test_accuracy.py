@@ -16,8 +16,8 @@ from hpcdp._base.rounding import at_most
 from hpcdp.analytic import LaplaceShift
 from hpcdp.errors import StudyError
 from hpcdp.notions import accuracy
-from hpcdp.results.bootstrap import bootstrap
-from hpcdp.results.result import load_result
+from hpcdp.results.load import load_result
+from hpcdp.results.risk import bootstrap
 
 SIZES = (1 << 11, 1 << 13)
 LEVELS = [0.0, 0.25, 0.5]

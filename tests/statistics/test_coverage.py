@@ -22,7 +22,7 @@ from hpcdp.notions.bounds import binomial_lower, binomial_upper
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.notions.tradeoff import make_risk_cells
-from hpcdp.results.assemble import assemble
+from hpcdp.results.load import assemble
 
 RUNS = 400
 CONFIDENCE = 0.95

@@ -13,7 +13,7 @@ from hpcdp import audit
 from hpcdp.analytic import ApproximateDP, GaussianShift
 from hpcdp.losses import make_loss
 from hpcdp.notions.betting import lines_of
-from hpcdp.results.power import find_power
+from hpcdp.results.ranking import find_power
 from hpcdp.study.claims import parse_claim
 
 pytestmark = pytest.mark.slow

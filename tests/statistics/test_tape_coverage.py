@@ -29,7 +29,7 @@ from hpcdp.errors import MechanismError, StudyError
 from hpcdp.importance.plan import PARTS, Choice, part_key, stage_of, tape_keys
 from hpcdp.importance.work import Judge, chunk_sums, learn_levels
 from hpcdp.mechanisms.outputs import Schema
-from hpcdp.results.assemble import assemble
+from hpcdp.results.load import assemble
 from hpcdp.store.layout import Layout
 from hpcdp.study.problem import Problem
 

@@ -30,7 +30,7 @@ from commands import (
 from journals import Record, change, records
 
 from hpcdp.keys import digest_array
-from hpcdp.results.result import load_result
+from hpcdp.results.load import load_result
 from hpcdp.store.arrays import read_array, write_array
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_json, write_json

@@ -26,7 +26,7 @@ from hpcdp import load_result, run
 from hpcdp.errors import StudyError
 from hpcdp.report.export import NO_PARQUET, write_export
 from hpcdp.report.html.page import render
-from hpcdp.results.exported import ARRAYS, HEAD, Exported
+from hpcdp.results.load import ARRAYS, HEAD, Exported
 from hpcdp.results.result import Result
 
 NOISE = b"CDF\x02" + b"\xff" * 100

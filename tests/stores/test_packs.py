@@ -20,7 +20,7 @@ from hpcdp.engine.failures import RunFailed
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
 from hpcdp.mechanisms.outputs import Outputs, Schema
-from hpcdp.results.result import load_result
+from hpcdp.results.load import load_result
 from hpcdp.store import databases
 from hpcdp.store.fence import replacing
 from hpcdp.store.lease import acquire

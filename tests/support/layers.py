@@ -34,7 +34,7 @@ FLOORS = (
 EXCEPTIONS = {
     ("hpcdp.results.result", "hpcdp.report.plots"): "Result.plot",
     ("hpcdp.results.result", "hpcdp.report.html.page"): "Result.report",
-    ("hpcdp.results.shown", "hpcdp.report.printed"): "Shown.__str__",
+    ("hpcdp.results.shown", "hpcdp.report.notions"): "Shown.__str__",
     ("hpcdp.results.shown", "hpcdp.report.html.page"): "Shown._repr_html_",
     ("hpcdp.driver.repeats", "hpcdp.report.plots"): "Repeats.plot",
 }

@@ -6,7 +6,7 @@ import numpy as np
 from studies import learn_and_count, make_study, pose
 
 from hpcdp.engine.index import Index
-from hpcdp.results.assemble import assemble, pair_entries
+from hpcdp.results.load import assemble, pair_entries
 from hpcdp.results.result import Result
 from hpcdp.study.file import Study
 

@@ -1,4 +1,4 @@
-"""What a page says of one result, in its order: verdict, pictures, tables, pairs, assumptions and warnings, provenance."""
+"""What a page says of a result, in order: verdict, summary, pictures, tables, pairs, assumptions and warnings, provenance."""
 
 from __future__ import annotations
 
@@ -13,16 +13,24 @@ from hpcdp.report import verdict as verdicts
 from hpcdp.report.exposed import contents_table, exposed_lines, exposed_table, find_exposure
 from hpcdp.report.html import pictures
 from hpcdp.report.html.pictures import Picture
-from hpcdp.report.html.provenance import Provenance, provenance_of, short_claim
-from hpcdp.report.html.summary import summary_of
+from hpcdp.report.html.provenance import Provenance, Run, provenance_of, short_claim
 from hpcdp.report.levels import read_renyi
 from hpcdp.report.notions import NOTIONS
-from hpcdp.report.sentences import Sentence, audit_sentence, sentence_of, sequential_sentence
+from hpcdp.report.sentences import (
+    BY_ITSELF,
+    NONE,
+    Sentence,
+    audit_sentence,
+    changed_words,
+    sentence_of,
+    sequential_sentence,
+    shared_words,
+)
 from hpcdp.report.tables import NOTHING, Table
-from hpcdp.report.words import BY_ITSELF, changed_words, shared_words
 from hpcdp.results.audit import Audit, audit
 from hpcdp.results.result import Result
 from hpcdp.results.sequential import SequentialAudit
+from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.verdict import judge
 
 if TYPE_CHECKING:
@@ -35,6 +43,16 @@ _TITLES = {
     "interval": "Pure ε",
     "covers": "Privacy at risk",
 }
+
+
+_NEXT = {
+    VIOLATION: "Do not release with this claim: correct the mechanism or claim less, and run a new study.",
+    CONSISTENT: "No violation was found. This is no proof of privacy: keep the argument for the claim beside this report.",
+    NOT_SEPARABLE: "No violation was certified, but an estimate is above the claim, as happens by chance to correct mechanisms "
+    "too. Do not release on this report alone: run a larger study, and keep the argument for the claim beside it.",
+    NONE: "Compare the certified bounds with what you want to promise: the study makes no claim.",
+}
+_INCOMPLETE = "Wait for the rest of the run, unless a violation is certified already: what is missing may show one."
 
 
 @dataclass
@@ -178,3 +196,39 @@ def _exposed(result: Result, show_rows: bool) -> Iterable[Section]:
 def _once(paragraphs: Iterable[str]) -> list[str]:
     """Each of some paragraphs once, without those that are empty."""
     return [words for words in dict.fromkeys(paragraphs) if words]
+
+
+def summary_of(result: Result, kind: str, runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """Headings and words. kind: of the verdict's sentence. runs: of the store, from the first that is known."""
+    header = result.study.study
+    times = [run.end or run.begin for run in runs]
+    following = _INCOMPLETE if not result.complete and kind != VIOLATION else _NEXT[kind]
+    entries = [
+        ("Date", times[-1][:10] if times else None),
+        ("Subject", header.about),
+        ("Owner", header.owner),
+        ("What was tested", _tested(result)),
+        ("What to do next", following),
+    ]
+    return [(heading, words) for heading, words in entries if words]
+
+
+def _tested(result: Result) -> str:
+    """The threat that was tested, in two sentences."""
+    if "covers" in result.notions:
+        return (
+            "Databases were drawn, and it was measured by how much a query changes when one row does. Privacy at risk limits how "
+            "often noise of a given size is too little."
+        )
+    if result.study.pairs.distributional is not None:
+        return (
+            "An attacker sees one output, knows the mechanism, and wants to learn the value of one row; all other rows are "
+            "random to the attacker. Only the distributions of databases in this study were tested, and only on "
+            "outputs that were drawn."
+        )
+    many = len(result.pairs)
+    pairs = "two neighbouring databases" if many == 1 else f"the databases of {many:,} neighbouring pairs"
+    return (
+        f"An attacker sees one output, knows the mechanism, and wants to tell {pairs} apart. Only these databases were "
+        "tested, and only on the outputs that were drawn."
+    )

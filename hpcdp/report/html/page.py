@@ -21,7 +21,7 @@ from hpcdp._base.rounding import at_most, percent, share
 from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
 from hpcdp.report import audit as audits
-from hpcdp.report.html.colours import DARK, LIGHT, drawn_colours, seen_in
+from hpcdp.report.colours import DARK, LIGHT, drawn_colours, seen_in
 from hpcdp.report.html.contents import Report, describe
 from hpcdp.report.html.pictures import Picture, audit_picture, curve_picture, small_picture
 from hpcdp.report.notions import NOTIONS

@@ -25,8 +25,8 @@ from hpcdp.report.plots import draw_largest, draw_points, is_about_small, levels
 from hpcdp.report.plots_methods import FIGURES, draw_audit, draw_sensitivities, draw_sequential
 from hpcdp.report.spectrum import POINTS, leading_points
 from hpcdp.results.audit import Audit
+from hpcdp.results.comparison import exact_of
 from hpcdp.results.composition import Spectrum
-from hpcdp.results.exact import exact_of
 from hpcdp.results.result import Result
 from hpcdp.results.sequential import SequentialAudit
 

@@ -19,7 +19,7 @@ from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array, digest_json
 from hpcdp.losses.counts import audit_etas
 from hpcdp.report.audit import stand_alone
-from hpcdp.results.exported import Exported
+from hpcdp.results.load import Exported
 from hpcdp.results.result import Result
 from hpcdp.store.records import foreign, read_records
 from hpcdp.store.root import open_latest

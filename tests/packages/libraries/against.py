@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from hpcdp import run
-from hpcdp.results.decision import VIOLATION
 from hpcdp.results.result import Result
+from hpcdp.results.shown import VIOLATION
 from hpcdp.results.verdict import careful_error, verify
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study

@@ -10,7 +10,7 @@ import pytest
 import hpcdp
 from hpcdp.analytic import GaussianShift, NormalMixture
 from hpcdp.errors import StudyError
-from hpcdp.results.decision import VIOLATION
+from hpcdp.results.shown import VIOLATION
 from hpcdp.study.claims import parse_claim
 
 MODULE = """

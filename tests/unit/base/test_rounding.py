@@ -15,13 +15,14 @@ from hpcdp._base.rounding import at_least, at_most, failure, gap, percent, share
 from hpcdp.engine.accuracy import Statement
 from hpcdp.notions.accuracy import share_radius, worst_share_error
 from hpcdp.report import audit as audit_report
-from hpcdp.report import comparison, verdict
+from hpcdp.report import spectrum as spectrum_report
+from hpcdp.report import verdict
 from hpcdp.report.audit import sequential_report
 from hpcdp.report.notions import show_as
 from hpcdp.report.notions import text as text_of
 from hpcdp.results.audit import audit
-from hpcdp.results.bootstrap import Error
 from hpcdp.results.comparison import compare
+from hpcdp.results.risk import Error
 from hpcdp.results.sequential import Look, Rounds, SequentialAudit
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
@@ -138,7 +139,7 @@ def test_verify(result) -> None:
 
 
 def test_compare(result) -> None:
-    text = comparison.table(compare([named(result, "one"), named(result, "two")]))
+    text = spectrum_report.table(compare([named(result, "one"), named(result, "two")]))
     shown = columns(text)
     assert all_below(shown["certified ≥"], result["spectrum_lower"])
     assert all_above(shown["approx ≤"], result["spectrum_upper"])

@@ -20,7 +20,7 @@ from hpcdp.driver.driver import run as run_study
 from hpcdp.losses import kind_of, make_loss
 from hpcdp.losses.line.step import StepCounter
 from hpcdp.losses.protocol import Decides, Side
-from hpcdp.results.assemble import assemble
+from hpcdp.results.load import assemble
 from hpcdp.study.file import Study
 
 Floats = NDArray[np.float64]

@@ -31,7 +31,7 @@ from hpcdp.notions.epsilon_at import (
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.pure import pure_lower
 from hpcdp.report.notions import show_as
-from hpcdp.results.epsilon_at import NO_ESTIMATE, level_at
+from hpcdp.results.levels import NO_ESTIMATE, level_at
 
 FAILURE = 0.05
 DELTAS = (0.0, 1e-3, 0.02, 0.1, 0.3)

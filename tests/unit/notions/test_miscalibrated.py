@@ -17,9 +17,9 @@ from scipy.stats import binom
 
 from hpcdp.notions.resolution import largest_upper
 from hpcdp.notions.spectrum import lower_bounds, make_cells, maximum
-from hpcdp.report.comparison import table as comparison_table
 from hpcdp.report.notions import show_as
 from hpcdp.report.notions import text as table_of
+from hpcdp.report.spectrum import table as comparison_table
 from hpcdp.results.comparison import compare
 
 LEVELS = np.array([0.0, 1.0, 4.0])

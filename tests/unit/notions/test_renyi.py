@@ -20,7 +20,7 @@ from hpcdp.errors import StudyError
 from hpcdp.notions.implied import implied_lower
 from hpcdp.notions.renyi import class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
 from hpcdp.report.notions import show_as
-from hpcdp.results.renyi import renyi_levels
+from hpcdp.results.levels import renyi_levels
 
 ORDERS = (1.0, 1.01, 1.37, 2.0, 4.4, 17.0, 90.0)
 

@@ -18,7 +18,7 @@ from hpcdp.errors import StudyError
 from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.report.verdict import report, to_json
 from hpcdp.results.audit import audit
-from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
+from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import RenyiLimit, parse_claim
 

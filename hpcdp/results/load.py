@@ -1,30 +1,36 @@
-"""Copies that `hpcdp export` made: results without samples, records and databases, read from a folder or an address."""
+"""Results read: of a store, from the integer counts of its records alone; of a copy that `hpcdp export` made, without records."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpcdp._base.asked import path_of
+from hpcdp.engine.accuracy import dimension
+from hpcdp.engine.index import Index, read_index
+from hpcdp.engine.method import Run, method_of
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.results.result import Result
-from hpcdp.results.result import load_result as load_store
 from hpcdp.results.sequential import SequentialAudit
 from hpcdp.store.layout import EXPORTED, Layout
 from hpcdp.store.records import foreign
 from hpcdp.store.results import Arrays, refuse_misshapen
+from hpcdp.store.root import open_latest
 from hpcdp.study.file import Study
+from hpcdp.study.stored import changed_code, history, stored_study
+from hpcdp.study.versions import read_problem
 
 if TYPE_CHECKING:
-    from hpcdp.results.sequential import SequentialAudit
+    from hpcdp.study.problem import Problem
 
 FORMAT = 1
 """Version of what an export holds; a copy of another version is refused."""
@@ -32,6 +38,10 @@ FORMAT = 1
 HEAD, ARRAYS = EXPORTED, "arrays.nc"
 """Files of a copy that are read again; the others are for people and other programs."""
 
+_CERTIFIED = ("level", "lower", "spectrum_lower", "variational_lower", "pure_certified")
+_WORST = dict.fromkeys((*_CERTIFIED, "spectrum_lower_pair", "spectrum_lower_direction"), 0) | dict.fromkeys(
+    ("radius", "alpha_upper", "beta_upper"), 1
+)
 _MOST = 1 << 30  # bytes of a file of a copy
 
 
@@ -155,3 +165,60 @@ def _arrays(data: bytes, described: Mapping[str, Any]) -> Arrays:
                 raise ValueError(f"{name}: of shape {values.shape}, not {shape}")
             arrays[name] = (tuple(dims), values)
     return arrays
+
+
+def load_store(store: str | Path) -> Result:
+    """The result of a store as it is now, derived from its records.
+
+    The store may be anyone's: nothing in it is run, and StoreError or StudyError says what cannot be read.
+    """
+    with foreign(store):
+        layout, version = open_latest(store)
+        problem, index = read_problem(layout, version), read_index(layout)
+        return make_result(
+            layout, version, problem, assemble(problem, index), method_of(problem).is_done(problem, index)
+        )
+
+
+def make_result(layout: Layout, version: int, problem: Problem, arrays: Arrays, complete: bool) -> Result:
+    """The result of one version of a store's study. arrays: what `assemble` makes of its records."""
+    study, versions = stored_study(layout, version), history(layout)
+    earlier = [words for words in dict.fromkeys(versions) if words != versions[-1]]
+    columns, changed = dimension(problem.schema), changed_code(layout, study)
+    return Result(study, layout.root, complete, pair_entries(problem), arrays, earlier, columns, changed)
+
+
+def assemble(problem: Problem, index: Index, run: Run | None = None) -> Arrays:
+    """All result arrays of a store's records; cells that lack counts hold NaN and −1. run: `bounds_of` elsewhere."""
+    epsilons = np.asarray(problem.study.epsilons, np.float64)
+    arrays: Arrays = {"epsilon": (("epsilon",), epsilons), "direction": (("direction",), np.array([0, 1], np.int8))}
+    arrays |= method_of(problem).arrays(problem, index, epsilons, bounds_of(problem) if run is None else run)
+    return arrays | (_withheld(arrays) if "dependence" in arrays else {})
+
+
+def _withheld(arrays: Arrays) -> Arrays:
+    """Bounds that certify nothing in the place of those that rest on independent draws."""
+    places = [(name, arrays[name], worst) for name, worst in _WORST.items() if name in arrays]
+    return {name: (dims, np.where(np.isnan(v), v, v.dtype.type(worst))) for name, (dims, v), worst in places}
+
+
+def bounds_of(problem: Problem) -> Run:
+    """What computes the certified bounds of a problem's cells from flat arrays."""
+    return method_of(problem).bounds
+
+
+def pair_entries(problem: Problem) -> list[dict[str, Any]]:
+    """Where each pair comes from, as `show` prints it; none of a domain."""
+    return (
+        []
+        if problem.study.pairs.domain is not None
+        else [
+            {"pair": pair.number, **pair.origin, **({"equal": True} if d == d_prime else {})}
+            for pair, (d, d_prime) in zip(problem.pairs, problem.pair_laws, strict=True)
+        ]
+    )
+
+
+def flat_batches(arrays: Sequence[NDArray[Any]], size: int) -> list[tuple[NDArray[Any], ...]]:
+    """Flat arrays of one length cut into batches of at most `size`."""
+    return [tuple(a[i : i + size] for a in arrays) for i in range(0, arrays[0].size, size)]
