@@ -33,7 +33,7 @@ from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.tasks import draws_vary
 from hpcdp.errors import DamagedError, HpcdpError, PlaceError, StudyError
 from hpcdp.notions.bounds import BOUNDS_VERSION
-from hpcdp.results.load import assemble, bounds_of, flat_batches, make_result, pair_entries
+from hpcdp.results.load import assemble, make_result, pair_entries
 from hpcdp.results.result import Result
 from hpcdp.store.again import resume_command
 from hpcdp.store.fence import refuse_gone
@@ -329,7 +329,9 @@ def _finish(
     if not method_of(problem).is_done(problem, index):
         raise failed(outcome.failures, resume_command(layout.root))
     stored = _stored_results(layout, version, monitor)
-    arrays = assemble(problem, index, _on_workers(executor, monitor, bounds_of(problem)) if stored is None else None)
+    arrays = assemble(
+        problem, index, _on_workers(executor, monitor, method_of(problem).bounds) if stored is None else None
+    )
     if stored is None or digests_of(stored) != digests_of(arrays):  # which only another program would have changed
         head = {
             "version": version,
@@ -362,7 +364,8 @@ def _on_workers(
     """A function of flat arrays of cells in grouped tasks."""
 
     def bounds(*arrays: Any) -> NDArray[np.float64]:
-        batches = flat_batches(arrays, _BOUNDS_PER_TASK)
+        starts = range(0, arrays[0].size, _BOUNDS_PER_TASK)
+        batches = [tuple(a[start : start + _BOUNDS_PER_TASK] for a in arrays) for start in starts]
         monitor.begin_batches("certify", len(batches))
         parts = run_batches(executor(), monitor, function, batches, "bounds")
         monitor.advance(len(batches))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpcdp._base.asked import path_of
 from hpcdp.engine.accuracy import dimension
@@ -168,10 +167,7 @@ def _arrays(data: bytes, described: Mapping[str, Any]) -> Arrays:
 
 
 def load_store(store: str | Path) -> Result:
-    """The result of a store as it is now, derived from its records.
-
-    The store may be anyone's: nothing in it is run, and StoreError or StudyError says what cannot be read.
-    """
+    """The result of a store as it is now, derived from its records; whoever wrote it, nothing in it is run."""
     with foreign(store):
         layout, version = open_latest(store)
         problem, index = read_problem(layout, version), read_index(layout)
@@ -189,10 +185,10 @@ def make_result(layout: Layout, version: int, problem: Problem, arrays: Arrays, 
 
 
 def assemble(problem: Problem, index: Index, run: Run | None = None) -> Arrays:
-    """All result arrays of a store's records; cells that lack counts hold NaN and −1. run: `bounds_of` elsewhere."""
+    """All result arrays of a store's records; cells that lack counts hold NaN and −1. run: what computes bounds, elsewhere."""
     epsilons = np.asarray(problem.study.epsilons, np.float64)
     arrays: Arrays = {"epsilon": (("epsilon",), epsilons), "direction": (("direction",), np.array([0, 1], np.int8))}
-    arrays |= method_of(problem).arrays(problem, index, epsilons, bounds_of(problem) if run is None else run)
+    arrays |= method_of(problem).arrays(problem, index, epsilons, method_of(problem).bounds if run is None else run)
     return arrays | (_withheld(arrays) if "dependence" in arrays else {})
 
 
@@ -202,23 +198,11 @@ def _withheld(arrays: Arrays) -> Arrays:
     return {name: (dims, np.where(np.isnan(v), v, v.dtype.type(worst))) for name, (dims, v), worst in places}
 
 
-def bounds_of(problem: Problem) -> Run:
-    """What computes the certified bounds of a problem's cells from flat arrays."""
-    return method_of(problem).bounds
-
-
 def pair_entries(problem: Problem) -> list[dict[str, Any]]:
     """Where each pair comes from, as `show` prints it; none of a domain."""
-    return (
-        []
-        if problem.study.pairs.domain is not None
-        else [
-            {"pair": pair.number, **pair.origin, **({"equal": True} if d == d_prime else {})}
-            for pair, (d, d_prime) in zip(problem.pairs, problem.pair_laws, strict=True)
-        ]
-    )
-
-
-def flat_batches(arrays: Sequence[NDArray[Any]], size: int) -> list[tuple[NDArray[Any], ...]]:
-    """Flat arrays of one length cut into batches of at most `size`."""
-    return [tuple(a[i : i + size] for a in arrays) for i in range(0, arrays[0].size, size)]
+    if problem.study.pairs.domain is not None:
+        return []
+    return [
+        {"pair": pair.number, **pair.origin, **({"equal": True} if d == d_prime else {})}
+        for pair, (d, d_prime) in zip(problem.pairs, problem.pair_laws, strict=True)
+    ]

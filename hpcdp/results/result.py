@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -191,17 +191,17 @@ class Result(Shown):
     def cells(self) -> list[dict[str, Any]]:
         """Every cell that has all its counts, pair by pair, forward before reverse, ε ascending."""
         places = np.nonzero(~np.isnan(self["delta"]))
-        columns: dict[str, Sequence[Any]] = {
-            "pair": places[0].tolist(),
-            "direction": [DIRECTIONS[direction] for direction in places[1].tolist()],
-            "epsilon": self["epsilon"][places[2]].tolist(),
-            **{name: self[name][places].tolist() for name in ("delta", "lower", "upper", "standard_error")},
+        columns = {
+            "pair": places[0],
+            "direction": np.array(DIRECTIONS)[places[1]],
+            "epsilon": self["epsilon"][places[2]],
+            **{name: self[name][places] for name in ("delta", "lower", "upper", "standard_error")},
             **self.method.all_counts(self.arrays, places),
-            "resolved": self.resolution.cells[places].tolist(),
+            "resolved": self.resolution.cells[places],
         }
         if self.study.estimate.certify is not None:
             columns["certified"] = [self.has_bound(place) for place in zip(*places, strict=True)]
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return rows_of(columns)
 
     def has_bound(self, place: Any) -> bool:
         """Whether any of some cells has a bound of its own, as far as a study says which have. place: an index of `level`."""
@@ -213,26 +213,22 @@ class Result(Shown):
         names = ["delta", "pair", "direction", "lower", "lower_pair", "lower_direction", "upper"]
         for bound in self.method.further_bounds:
             names += [bound, f"{bound}_pair", f"{bound}_direction"]
-        rows = []
-        for column in np.flatnonzero(~np.isnan(self["spectrum_delta"])).tolist():
-            values = [self[f"spectrum_{name}"][column].item() for name in names]
-            told = [DIRECTIONS[v] if n.endswith("direction") else v for n, v in zip(names, values, strict=True)]
-            row = {"epsilon": float(self["epsilon"][column]), **dict(zip(names, told, strict=True))}
-            row |= {"resolved": bool(self.resolution.rows[column]), "limit": self.resolution.limit(column)}
-            if self.study.estimate.certify is not None:
-                row["certified"] = self.has_bound(np.s_[:, :, column])
-            rows.append(row)
-        return rows
+        known = np.flatnonzero(~np.isnan(self["spectrum_delta"]))
+        columns = {"epsilon": self["epsilon"][known]} | {name: self[f"spectrum_{name}"][known] for name in names}
+        columns |= {name: np.array(DIRECTIONS)[columns[name]] for name in names if name.endswith("direction")}
+        limits = [self.resolution.limit(column) for column in known.tolist()]
+        shown = {**columns, "resolved": self.resolution.rows[known], "limit": limits}
+        if self.study.estimate.certify is not None:
+            shown["certified"] = [self.has_bound(np.s_[:, :, column]) for column in known]
+        return rows_of(shown)
 
     def tradeoff(self) -> list[dict[str, Any]]:
         """Trade-off points, pair by pair, η ascending."""
         if "eta" not in self.arrays:
             return []
+        place = np.nonzero(~np.isnan(self["alpha"]))
         names = ("alpha", "beta", "radius", "alpha_upper", "beta_upper")
-        return [
-            {"pair": int(p), "eta": float(self["eta"][h]), **{name: float(self[name][p, h]) for name in names}}
-            for p, h in zip(*np.nonzero(~np.isnan(self["alpha"])), strict=True)
-        ]
+        return rows_of({"pair": place[0], "eta": self["eta"][place[1]], **{name: self[name][place] for name in names}})
 
     @cached_property
     def pure(self) -> dict[str, Any] | None:
@@ -345,6 +341,12 @@ class Result(Shown):
                 for cell in cells
             ]
         )
+
+
+def rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Entries as JSON has them. columns: of one length, lists or arrays."""
+    lists = [values.tolist() if isinstance(values, np.ndarray) else values for values in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
 def to_json(body: Any) -> str:

@@ -17,7 +17,7 @@ from hpcdp._base.asked import wrong
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.errors import StudyError
 from hpcdp.results.levels import INTEGRAL
-from hpcdp.results.result import Result, finite
+from hpcdp.results.result import Result, finite, rows_of
 from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION, Shown
 from hpcdp.study.claims import as_claim
 
@@ -157,25 +157,21 @@ class Verdict(Shown):
 
     def cells(self) -> list[dict[str, Any]]:
         """Every cell that has all its counts, pair by pair, forward before reverse, ε as in the study."""
-        entries = []
-        for place in zip(*np.nonzero(self.known), strict=True):
-            delta, lower, claimed = (
-                float(a[place]) for a in (self.result["delta"], self.result["lower"], self.claimed)
-            )
-            entries.append(
-                {
-                    "pair": int(place[0]),
-                    "direction": DIRECTIONS[place[1]],
-                    "epsilon": float(self.result["epsilon"][place[2]]),
-                    "delta": delta,
-                    "lower": lower,
-                    "claimed": claimed,
-                    "gap": delta - claimed,
-                    "standard_error": float(self.standard_error[place]),
-                    "violated": lower > claimed,
-                }
-            )
-        return entries
+        place = np.nonzero(self.known)
+        delta, lower, claimed = (a[place] for a in (self.result["delta"], self.result["lower"], self.claimed))
+        return rows_of(
+            {
+                "pair": place[0],
+                "direction": np.array(DIRECTIONS)[place[1]],
+                "epsilon": self.result["epsilon"][place[2]],
+                "delta": delta,
+                "lower": lower,
+                "claimed": claimed,
+                "gap": delta - claimed,
+                "standard_error": self.standard_error[place],
+                "violated": lower > claimed,
+            }
+        )
 
     @property
     def _separation(self) -> dict[str, Any] | None:
@@ -318,11 +314,9 @@ def worst(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def careful_error(result: Result, column: int | None = None) -> Floats:
-    """Standard error of each cell's estimate with (x + 1)/(n + 2) put in, so never 0; NaN where counts are missing.
+    """Standard error of each cell's estimate with (x + 1)/(n + 2) put in, so never 0; NaN where counts are missing. Asymptotic.
 
-    column: of one ε alone, shape (pairs, 2, 1).
-
-    Asymptotic. Where few outputs fell into a set, the plain standard error is far too small: e^ε times no output is 0.
+    Where few outputs fell into a set, the plain one is far too small: e^ε times no output is 0. column: of one ε, (pairs, 2, 1).
     """
     arrays = result.arrays
     if column is not None:
