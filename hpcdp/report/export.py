@@ -27,18 +27,12 @@ _LARGEST = 2**31 - 1  # an integer of NetCDF 3
 
 
 def write_export(result: Result, folder: str | Path, show_rows: bool = False) -> list[str]:
-    """Write the results of a store into a folder, which is made; returns what was left out, in words.
+    """Write the results of a store into a folder, new, empty or of an earlier export; returns what was left out, in words.
 
     `export.json` and `arrays.nc` hold all that `show`, `plot` and `report` read again; `result.json` is what
     `show --format json` prints, `by-….parquet` the arrays as tables, one for each set of dimensions, `report.html` a page.
-
-    Args:
-        result: of a store, complete or not.
-        folder: new, empty, or that of an earlier export, whose files are replaced.
-        show_rows: inline databases, local paths and what rows hold too, all of which are private.
-
-    Raises:
-        StudyError: the folder holds something else, or the result comes from a copy.
+    show_rows: inline databases, local paths and what rows hold too, all of which are private. StudyError where the folder holds
+    something else, or the result comes from a copy.
     """
     target = Path(folder)
     _ = result.layout  # a copy is copied as files are

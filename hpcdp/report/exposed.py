@@ -169,9 +169,7 @@ def rank_rows(result: Result) -> tuple[float, list[dict[str, Any]]]:
     Of a row, pair, direction, delta, standard_error, upper: of its pair and direction with the largest δ̂ that is significantly
     above 0; None without one, or where `lower` is above it. lower, lower_pair, lower_direction: its largest certified bound
     (finite-sample, of all pairs together). within_noise: whether δ̂ is that of the most exposed row or within noise of it.
-
-    Raises:
-        StudyError: the pairs are not neighbours by a row, or nothing has its counts.
+    StudyError where the pairs are not neighbours by a row, or nothing has its counts.
     """
     if result.study.pairs.relative is None:
         kind = "given" if result.study.pairs.given is not None else "distributional"

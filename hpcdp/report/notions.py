@@ -50,10 +50,9 @@ def readings_of(result: Result) -> list[Reading]:
 
 
 def show_as(result: Result, form: str, options: Mapping[str, Any] | None = None, contents: bool = False) -> str:
-    """What `hpcdp show` prints. options: what is asked for, by the options' names. contents: what is in rows too, with "rows".
+    """What `hpcdp show` prints; StudyError where the result does not have it, or not in this form.
 
-    Raises:
-        StudyError: the result does not have it, or not in this form.
+    options: what is asked for, by the options' names. contents: what is in rows too, with "rows".
     """
     asked = {name: value for name, value in (options or {}).items() if value}
     if not asked:

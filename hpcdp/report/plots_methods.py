@@ -42,10 +42,7 @@ _MOST_PAIRS = 60
 
 
 def draw_sensitivities(result: Result, upright: bool = False) -> Any:
-    """The histogram of S with every Δ, and its empirical distribution function (Figure 7). Returns the matplotlib figure.
-
-    upright: one above the other.
-    """
+    """The figure of S with every Δ: histogram and empirical distribution function (Figure 7). upright: one above the other."""
     values = np.sort(result["risk_sensitivity"])
     if not values.size:
         raise StudyError("plot: pairs are missing; accepted: a complete store")
@@ -206,12 +203,10 @@ FIGURES: Mapping[str, Callable[[Result], Any]] = {
 
 
 def draw_loss(result: Result) -> Any:
-    """Estimated densities of both laws of the leading pair, their loss, t̂ and the set, from training samples.
+    """The figure of estimated densities of both laws of the leading pair, their loss, t̂ and the set, from training samples.
 
-    Dashed: both exact densities and the exact loss, where they are known (`hpcdp.analytic.densities`).
-
-    Raises:
-        StudyError: the study has no [pure], training samples are not kept, or outputs have several real columns.
+    Dashed: both exact densities and the exact loss, where they are known (`hpcdp.analytic.densities`). StudyError: the study has
+    no [pure], training samples are not kept, or outputs have several real columns.
     """
     measured, pure, e = result.pure, result.study.pure, result.study.estimate
     if pure is None or measured is None or measured["published"] is None:

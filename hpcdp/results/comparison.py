@@ -119,11 +119,7 @@ class Comparison:
 
 
 def compare(results: Sequence[Result]) -> Comparison:
-    """Put results beside each other at the levels that all of them have counts for.
-
-    Raises:
-        StudyError: fewer than two results, or no common level.
-    """
+    """Put results beside each other at the levels that all have counts for; StudyError: fewer than two, or no common level."""
     if len(results) < 2:
         raise StudyError(f"compare: {len(results)} store was given; accepted: two or more")
     without = [result.name for result in results if "spectrum" not in result.notions]

@@ -94,13 +94,10 @@ class Level:
 
 
 def level_at(arrays: Arrays, resolution: Resolution, delta: float, alone: bool = False) -> Level:
-    """ε at one δ.
+    """ε at one δ, see `Result.epsilon_at`.
 
     alone: at δ = 0 and counts of one set a cell, `lower` comes from the exact test of a <= c·b (`pure_lower`): a family of its
     own, which holds together with no limit at another δ.
-
-    Raises:
-        StudyError: a δ below 0, or of 1 or more.
     """
     accepted = "a number from 0 to below 1"
     if not 0.0 <= number_of("delta", delta, accepted) < 1.0:
@@ -248,11 +245,7 @@ def make_lower_pieces(arrays: Arrays) -> Pieces:
 
 
 def check_order(order: float) -> float:
-    """The order.
-
-    Raises:
-        StudyError: an order below 1, above 1e100 or no number.
-    """
+    """The order; StudyError of one below 1, above 1e100 or no number."""
     accepted = f"{ORDER}; infinite: Result.pure"
     if not 1.0 <= number_of("orders", order, accepted) <= LARGEST_ORDER:
         raise wrong("orders", order, accepted)
@@ -260,11 +253,7 @@ def check_order(order: float) -> float:
 
 
 def renyi_levels(arrays: Arrays, orders: Sequence[float]) -> list[RenyiLevel]:
-    """D of some orders.
-
-    Raises:
-        StudyError: an order that is refused.
-    """
+    """D of some orders; StudyError of one that is refused."""
     if isinstance(orders, str) or not isinstance(orders, Iterable):
         raise wrong("orders", orders, f"a list of numbers {ORDER}")
     checked = [check_order(order) for order in orders]

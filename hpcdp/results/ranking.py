@@ -225,16 +225,11 @@ class Power:
 
 
 def find_power(study: Study, claim: Claim, truth: Claim, pairs: int) -> Power:
-    """What it takes to refute a claim about all of some pairs, when one of them is as the truth says.
+    """What it takes to refute a claim, of both directions, about all of some pairs, when one of them is as the truth says.
 
     The audit is `hpcdp.audit` at the expected counts, so that about half of all audits refute; the sequential one is played
-    with draws of the truth's losses. Both know L̂, so that these are least numbers; heuristic.
-
-    Args:
-        study: its η, or those of an audit, and its confidence.
-        claim: what is to be refuted, of both directions.
-        truth: the exact curve of a pair.
-        pairs: how many share the failure probability, >= 1.
+    with draws of the truth's losses. Both know L̂, so that these are least numbers; heuristic. pairs: share the failure
+    probability of the study, whose η, or those of an audit, are tested.
     """
     try:
         losses = polygon(truth.bound).convex()

@@ -98,17 +98,10 @@ class Error:
 
 
 def bootstrap(result: Result, replicates: int = 400) -> list[Error]:
-    """Resample the counts of the cell with the largest estimate at each level; equal stores give equal numbers.
+    """Resample the counts of the cell with the largest estimate at each level; equal records give equal numbers.
 
-    Stores with equal records, that is: how chunks are put together in records may differ between runs, and with it the
-    method.
-
-    Args:
-        result: of a store whose records are there.
-        replicates: how many, at least 2.
-
-    Raises:
-        StoreError: counts that the result rests on are no longer in the store.
+    How chunks are put together in records may differ between runs, and with it the method. replicates: at least 2. StoreError:
+    counts that the result rests on are no longer in the store.
     """
     rng = np.random.default_rng(result.study.seed)
     records = Records(result.layout.root)

@@ -200,11 +200,9 @@ class Finding:
 
 
 def make(check: Check, declared: Declared, fresh: str | None = None) -> Finding:
-    """Draw what is declared, and test.
+    """Draw what is declared, and test; Inconclusive where that has too little power.
 
-    Raises:
-        Inconclusive: the planned test has too little power. MechanismError: the function failed, or its draws are
-            not independent.
+    MechanismError where the function failed, or its draws are not independent.
     """
     if declared.power < LEAST_POWER:
         raise Inconclusive(

@@ -60,11 +60,7 @@ class Declaration:
         return self.false_alarm * weight / self.places
 
     def find(self, key: str, false_alarm: float, given: Mapping[str, Any]) -> Declared:
-        """What is declared of a check, if that is what the test gives.
-
-        Raises:
-            StudyError: it is not declared, or otherwise than it is given, or its share is another one now.
-        """
+        """What is declared of a check; StudyError where that is not what the test gives, or its share is another one now."""
         if false_alarm != self.false_alarm:
             raise StudyError(
                 f"hpcdp_false_alarm: {false_alarm:g} was given, and {FILE} was made for {self.false_alarm:g}; "
@@ -104,11 +100,7 @@ class Declaration:
 
 
 def read_declaration(path: Path) -> Declaration:
-    """Read the file.
-
-    Raises:
-        StudyError: it is not there or is no declaration, or its weights are more than its places.
-    """
+    """Read the file; StudyError where it is not there or is no declaration, or its weights are more than its places."""
     try:
         content = json.loads(read_bytes(path, _MOST_BYTES))
         if content["version"] != _VERSION:

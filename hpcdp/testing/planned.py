@@ -161,18 +161,10 @@ class Cell:
 
 
 def lower_bound(cell: Cell, counts: ArrayLike, test: int, level: float) -> Floats:
-    """Lower bound on a − e^ε·b; finite-sample, it is too large with probability <= level.
+    """Lower bound on a − e^ε·b, shape (…,); finite-sample, it is too large with probability <= level.
 
-    Where it is no larger than the claimed δ it may come back smaller. The claim is violated where it is larger.
-
-    Args:
-        cell: chosen without the draws that are counted.
-        counts: of D and D', outputs in the set of `test` of each, shape (…, 2).
-        test: draws of each database, >= 1.
-        level: failure probability, above 0 and below 1.
-
-    Returns:
-        float64 of shape (…,).
+    Where it is no larger than the claimed δ it may come back smaller. The claim is violated where it is larger. cell: chosen
+    without the draws that are counted. counts: of D and D', outputs in its set of `test` draws each, shape (…, 2).
     """
     both = np.asarray(counts, np.int64)
     x0, x1 = (both[..., side] for side in ((0, 1) if cell.direction == "forward" else (1, 0)))
@@ -208,12 +200,7 @@ def choose_cell(draws: Draws, sizes: Sizes, levels: Floats, claimed: Floats) -> 
     """Learn sets of each view from some draws, and choose by others the cell that promises the clearest violation.
 
     That is the largest distance from the claim in standard errors of a test with as many draws as 1/n = 1/choose + 1/test says;
-    else a few draws that choose would send the test to rare sets.
-
-    Args:
-        draws: outputs of both sides, fresh for each stage.
-        sizes: how many.
-        levels: ε, shape (E,). claimed: the largest δ allowed there, (E,).
+    else a few draws that choose would send the test to rare sets. levels, claimed: ε and the largest δ allowed there, (E,).
     """
     learned = [draws(side, "learn", sizes.learn) for side in (0, 1)]
     chosen = [draws(side, "choose", sizes.choose) for side in (0, 1)]

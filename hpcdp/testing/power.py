@@ -99,10 +99,7 @@ def laws_of(catches: str) -> Sequence[Law]:
 
     A curve stands for its mechanism: `laplace` and `gaussian` for a number with noise, `dp` for randomised response, which says
     with probability δ for sure where it comes from. `delta(E) >= D` stands for one set S with P[S] − e^E·Q[S] = D, and nothing
-    else to see.
-
-    Raises:
-        StudyError: the text names no law; the message says what is accepted.
+    else to see. StudyError says what is accepted.
     """
     match = _AT_LEAST.fullmatch(catches)
     if match:
@@ -148,13 +145,7 @@ class Planned:
 def plan_sizes(claim: str, catches: str, level: float, most: int) -> Planned:
     """The fewest draws of each database, up to a factor of 1.4, with a power of about 99.5 %; `most` where that takes more.
 
-    Args:
-        claim, catches: their texts; `catches` must name a law that violates the claim.
-        level: failure probability of the test, above 0 and below 1.
-        most: draws of each database, >= 4.
-
-    Raises:
-        StudyError: the claim allows what it is to catch, or a text is wrong.
+    level: failure probability of the test. most: >= 4. StudyError: the claim allows what it is to catch, or a text is wrong.
     """
     return _planned(claim, catches, level, _fewest(claim, catches, level, min(most, _MOST_DRAWS)))
 

@@ -42,8 +42,7 @@ class Suite:
     def check(self, check: Check) -> str:
         """Make a check, or note it where checks are declared; a line about it.
 
-        Raises:
-            PrivacyViolation: its claim is violated. HpcdpError: it cannot be made, or was made before in this run.
+        PrivacyViolation: its claim is violated. HpcdpError: it cannot be made, or was made before in this run.
         """
         key = check.key
         if key in self._seen:
@@ -120,11 +119,7 @@ def _declared(key: str, declared: Declared) -> str:
 
 
 def rate_of_a_run(false_alarm: str, runs: str) -> float:
-    """The rate of one of several runs that share one, of what the user wrote.
-
-    Raises:
-        StudyError: the rate is not between 0 and 1, or the runs are no whole number.
-    """
+    """The rate of one of several runs that share one, of what the user wrote; StudyError where either is out of its range."""
     try:
         value = float(false_alarm)
     except ValueError:

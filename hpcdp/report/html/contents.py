@@ -85,11 +85,7 @@ class Report:
 
 
 def describe(subject: Result | Audit, key: str, show_rows: bool = False) -> Report:
-    """What a page says of a result, or of an audit and its result.
-
-    key: begins the names of all its parts. show_rows: what is in the most exposed rows, inline databases and local paths too,
-    which are private.
-    """
+    """What a page says of a result, or of an audit and it. key: begins the names of its parts. show_rows: as for `write_page`."""
     result, asked = (subject.result, subject) if isinstance(subject, Audit) else (subject, None)
     batches = [] if asked is not None else audits.worst_first(result.sequential_audits)
     if not show_rows:

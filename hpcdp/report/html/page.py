@@ -37,15 +37,10 @@ _number = count()
 
 
 def write_page(subjects: Result | Audit | Sequence[Result | Audit], path: str | Path, show_rows: bool = False) -> None:
-    """Write a page of one or several results to a file; equal stores give equal bytes.
+    """Write a page of one or several results or audits to a file (.html or .htm); equal stores give equal bytes.
 
-    Args:
-        subjects: results, or audits, each with its result; several make one page with an index.
-        path: of the file, .html or .htm; a link there is replaced, not followed.
-        show_rows: what is in the most exposed rows, inline databases, local paths and texts of exceptions too: all private.
-
-    Raises:
-        StudyError: another kind of file, or rows are asked for of a study that has none.
+    A link at the path is replaced, not followed. show_rows: what is in the most exposed rows, inline databases, local paths and
+    texts of exceptions too: all private. StudyError: another kind of file, or rows are asked for of a study that has none.
     """
     check_page_path(path)
     text = render(subjects if isinstance(subjects, Sequence) else [subjects], show_rows)
