@@ -7,6 +7,7 @@ import ast
 import json
 import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hpcdp._base.asked import typed
 from hpcdp._base.files import parse_toml
 from hpcdp.cli.reading import print_contents, refuse_contents, verify
 from hpcdp.cli.running import (
-    again_with,
+    again_with_picture,
     audited_claim,
     compute,
     draw,
@@ -44,7 +45,6 @@ def audit(options: argparse.Namespace) -> int:
     from hpcdp.report.audit import report
     from hpcdp.report.plots_methods import draw_audit
     from hpcdp.results.audit import audit
-    from hpcdp.results.result import to_json
 
     refuse_contents(options)
     if options.sequential and options.show_rows:
@@ -69,7 +69,14 @@ def audit(options: argparse.Namespace) -> int:
         print_plan(plan)
         audited = audit(compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
     is_drawn = options.output is not None or draws_picture(options, plan)
-    drawn = draw(is_drawn, lambda: draw_audit(audited, picture), picture, again_with(options, "--plot"))
+    drawn = draw(is_drawn, lambda: draw_audit(audited, picture), picture, again_with_picture(options))
+    return _finish(options, audited, report, store, drawn)
+
+
+def _finish(options: argparse.Namespace, audited: Any, report: Callable[[Any], str], store: Path, drawn: str) -> int:
+    """Print what an audit found; the exit code. report: what a text has of it."""
+    from hpcdp.results.result import to_json
+
     if options.format == "json":
         print(to_json(audited.to_dict()))
     else:
@@ -81,7 +88,7 @@ def audit(options: argparse.Namespace) -> int:
 
 def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any, where: Any) -> int:
     """Run a study with [pure] and judge a claim of pure ε by its limit; the exit code."""
-    from hpcdp.report.verdict import report, to_json
+    from hpcdp.report.verdict import report
     from hpcdp.results.verdict import verify
 
     if claim.pure_level is None:
@@ -96,10 +103,7 @@ def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any
     with resolved(options, study, store, where) as (problem, trial, stop):
         print_plan(plan_of(options, store, problem, trial, where))
         verdict = verify(compute(options, store, problem, trial, stop), claim)
-    print(to_json([verdict]) if options.format == "json" else f"{report([verdict])}\n\nstore: {store}")
-    if options.show_rows:
-        print_contents(verdict.result)
-    return VIOLATED if verdict.verdict == VIOLATION else DONE
+    return _finish(options, verdict, lambda judged: report([judged]), store, "")
 
 
 def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, picture: Path, where: Any) -> int:
@@ -107,7 +111,6 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
     from hpcdp.driver.sequential_audit import refuse_unplayable, run_sequential
     from hpcdp.report.audit import sequential_report
     from hpcdp.report.plots_methods import draw_sequential
-    from hpcdp.results.result import to_json
     from hpcdp.results.sequential import Rounds
     from hpcdp.study.resolving import resolve
 
@@ -121,12 +124,8 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
         with on_stderr() as progress:
             place = place_of(options, stop)
             audited = run_sequential(problem, trial, store, claim, options.orientation, rounds, place, progress, again)
-    drawn = draw(is_drawn, lambda: draw_sequential(audited, picture), picture, again_with(options, "--plot"))
-    if options.format == "json":
-        print(to_json(audited.to_dict()))
-    else:
-        print(f"{sequential_report(audited)}\n\nstore: {store}\n{drawn}", end="")
-    return VIOLATED if audited.verdict == VIOLATION else DONE
+    drawn = draw(is_drawn, lambda: draw_sequential(audited, picture), picture, again_with_picture(options))
+    return _finish(options, audited, sequential_report, store, drawn)
 
 
 def check(options: argparse.Namespace) -> int:

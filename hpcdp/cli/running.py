@@ -106,8 +106,7 @@ def _drive(options: argparse.Namespace, store: Path, problem: Any, trial: Any, s
     claims = result.study.study.claim is not None and not getattr(options, "verify", False)
     check = f"check: hpcdp verify {typed(store)}\n" if claims else ""
     print(f"\nstore: {store}\n{check}page:  hpcdp report {typed(store)}\n", end="", flush=True)
-    again = f"hpcdp plot {typed(store)}"
-    place = default_plot(store)
+    place, again = default_plot(store), f"hpcdp plot {typed(store)}"
     print(draw(draws_picture(options, plan), lambda: result.plot(place), place, again), end="")
 
 
@@ -214,11 +213,11 @@ def draw(is_drawn: bool, drawing: Callable[[], object], picture: Path, again: st
     return f"plot:  {picture}\n"
 
 
-def again_with(options: argparse.Namespace, word: str) -> str:
-    """The command again, with an option."""
-    given = [argument for argument in options.given if word != "--plot" or argument not in ("--plot", "--no-plot")]
+def again_with_picture(options: argparse.Namespace) -> str:
+    """The command again, with a picture."""
+    given = [argument for argument in options.given if argument not in ("--plot", "--no-plot")]
     end = given.index("--") if "--" in given else len(given)
-    return shlex.join(["hpcdp", *given[:end], word, *given[end:]])
+    return shlex.join(["hpcdp", *given[:end], "--plot", *given[end:]])
 
 
 def audited_claim(options: argparse.Namespace, study: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,15 +118,11 @@ def _write_parquet(dataset: xr.Dataset, target: Path) -> list[str]:
     except ImportError:
         return [NO_PARQUET]
     warned = {name: words for name, words in dataset.attrs.items() if name == "warnings"}
-    for dims, names in _grouped(dataset):
+    groups: dict[tuple[str, ...], list[Any]] = {}
+    for name, values in dataset.data_vars.items():
+        groups.setdefault(tuple(map(str, values.dims)), []).append(name)
+    for dims, names in groups.items():
         table = pa.Table.from_pandas(dataset[names].to_dataframe().reset_index(), preserve_index=False)
         with replaced(target / f"by-{'-'.join(dims)}.parquet") as new:
             parquet.write_table(table.replace_schema_metadata(warned or None), new)
     return []
-
-
-def _grouped(dataset: xr.Dataset) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
-    groups: dict[tuple[str, ...], list[Any]] = {}
-    for name, values in dataset.data_vars.items():
-        groups.setdefault(tuple(map(str, values.dims)), []).append(name)
-    yield from groups.items()

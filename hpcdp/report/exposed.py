@@ -193,19 +193,14 @@ def _row(
 ) -> dict[str, Any]:
     bounds = np.nan_to_num(result["lower"][pairs, :, column], nan=0.0)
     first, side = np.unravel_index(int(bounds.argmax()), bounds.shape)
-    lower, shown = (
-        float(bounds[first, side]),
-        [] if exposure is None else [p for p in pairs if not np.isnan(exposure.delta[p])],
-    )
+    lower, is_near = float(bounds[first, side]), False
+    shown = [] if exposure is None else [p for p in pairs if not np.isnan(exposure.delta[p])]
     own: dict[str, Any] = dict.fromkeys(("pair", "direction", "delta", "standard_error", "upper"))
-    is_near = False
     if exposure is not None and shown:
         lead = max(shown, key=lambda p: (exposure.delta[p], -p))
         if exposure.delta[lead] >= lower:  # else another of its pairs certifies more
-            direction, is_near = (
-                int(exposure.direction[lead]),
-                any(p == exposure.pair or p in exposure.close for p in shown),
-            )
+            direction = int(exposure.direction[lead])
+            is_near = any(p == exposure.pair or p in exposure.close for p in shown)
             numbers = exposure.delta[lead], exposure.error[lead], result["upper"][lead, direction, column]
             own = dict(zip(own, (lead, DIRECTIONS[direction], *map(float, numbers)), strict=True))
     bound = {"lower": lower, "lower_pair": pairs[int(first)], "lower_direction": DIRECTIONS[int(side)]}
