@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from hpcdp import __version__
 from hpcdp._base.plugins import plugins
-from hpcdp.cli import auditing, jobs, reading, running, starting
+from hpcdp.cli import auditing, reading, running, starting
 from hpcdp.errors import WRONG
 from hpcdp.notions.renyi import LARGEST_ORDER, ORDER
 
@@ -178,25 +178,25 @@ def make_parser() -> argparse.ArgumentParser:
     status = add("status", reading.status, "what is done, to do and failed, per stage")
     status.add_argument("store", type=Path, metavar="STORE")
 
-    submit = add("submit", jobs.submit, "submit the whole run to a cluster as a job; prints the job's id")
+    submit = add("submit", running.submit, "submit the whole run to a cluster as a job; prints the job's id")
     add_study(submit)
     submit.add_argument("--profile", required=True, metavar="PROFILE", help="a cluster profile (.toml)")
     add_into(submit)
 
-    logs = add("logs", jobs.logs, "the last lines of the logs of a store's jobs")
+    logs = add("logs", running.logs, "the last lines of the logs of a store's jobs")
     logs.add_argument("store", type=Path, metavar="STORE")
     logs.add_argument("--lines", type=_positive, default=20, metavar="N", help="lines of each log (default: 20)")
     logs.add_argument("--job", metavar="ID", help="of this job only")
 
-    cancel = add("cancel", jobs.cancel, "end a run and its jobs; the store stays and can be resumed")
+    cancel = add("cancel", running.cancel, "end a run and its jobs; the store stays and can be resumed")
     cancel.add_argument("store", type=Path, metavar="STORE")
 
     text = "make a certificate for a Dask scheduler that you start yourself; prints what the shell should export"
-    certificate = add("certificate", jobs.certificate, text)
+    certificate = add("certificate", running.certificate, text)
     certificate.add_argument("folder", type=Path, metavar="FOLDER", help="a folder to make, on a shared file system")
 
     text = "start a few jobs of a cluster profile, do a small task on each of their processes, and say what is wrong"
-    cluster_test = add("cluster-test", jobs.cluster_test, text)
+    cluster_test = add("cluster-test", running.cluster_test, text)
     cluster_test.add_argument("profile", metavar="PROFILE", help="a cluster profile (.toml)")
     cluster_test.add_argument(
         "--nodes", type=_positive, metavar="N", help="jobs to start (default: the profile's least, or 1)"
