@@ -15,8 +15,6 @@ import numpy as np
 from hpcdp.testing.checks import Check, Finding
 from hpcdp.testing.planned import View
 
-MOST_LINES = 30
-
 _MOST_NUMBERS = 64  # of a database that is written out
 _PLAIN = ("bool", "int64", "float64")  # what lists of numbers become
 
