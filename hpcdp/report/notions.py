@@ -46,7 +46,7 @@ def readings_of(result: Result) -> list[Reading]:
     """All that a result says where nothing is asked for, its sequential audits last."""
     audits = audit.worst_first(result.sequential_audits)
     names = () if audit.stand_alone(audits, result) else result.notions
-    return [*(NOTIONS[name](result) for name in names), *(audit.read_sequential(one, result) for one in audits)]
+    return [*(NOTIONS[name](result) for name in names), *(audit.read_sequential(played, result) for played in audits)]
 
 
 def show_as(result: Result, form: str, options: Mapping[str, Any] | None = None, contents: bool = False) -> str:

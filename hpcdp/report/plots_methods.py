@@ -275,11 +275,9 @@ def _exact(problem: Problem, number: int, points: Any) -> list[Any] | None:
     pair, mechanism = problem.pairs[number], problem.study.mechanism
     if isinstance(pair.d, Conditional) or isinstance(pair.d_prime, Conditional):
         return None
-    laws = [
-        exact_log_density(str(mechanism.call), mechanism.parameters, np.asarray(database))
-        for database in (pair.d, pair.d_prime)
-    ]
-    return None if laws[0] is None or laws[1] is None else [law(points) for law in laws if law is not None]
+    databases, call = (pair.d, pair.d_prime), str(mechanism.call)
+    laws = [exact_log_density(call, mechanism.parameters, np.asarray(database)) for database in databases]
+    return None if None in laws else [law(points) for law in laws if law is not None]
 
 
 def _frequencies(sides: list[Side], at: Any) -> tuple[Any, list[Any], int]:

@@ -192,19 +192,13 @@ def _rows(result: Result) -> list[dict[str, Any]]:
 
 def _csv(result: Result) -> str:
     """One line a pair that was tested; where it comes from at the end, rows apart by spaces."""
-    pure, rows = result.pure, []
+    pure, rows, own = result.pure, [], ["pair", "direction", "certified"]
     for entry in [] if pure is None else pure["rows"] or [pure]:
-        region = entry["region"]
+        region, published = entry["region"], entry["published"] or {}
         counts = dict(zip(_EXCEED, [*region["exceed"], *region["test"]], strict=True))
-        head = {name: entry[name] for name in ("pair", "direction", "certified")}
-        rows.append(
-            head
-            | {"above": region["above"]}
-            | counts
-            | (entry["published"] or {})
-            | origin_of(result.pairs[entry["pair"]])
-        )
-    return to_csv(["pair", "direction", "certified", "above", *_EXCEED, *_PUBLISHED, *origin_names(result)], rows)
+        head = {name: entry[name] for name in own} | {"above": region["above"]}
+        rows.append(head | counts | published | origin_of(result.pairs[entry["pair"]]))
+    return to_csv([*own, "above", *_EXCEED, *_PUBLISHED, *origin_names(result)], rows)
 
 
 def read_covers(result: Result, _: Any = None) -> Reading:

@@ -82,7 +82,7 @@ def _columns(result: Result, entries: Sequence[Entry]) -> list[Column]:
         Column("lower_pair", "pair of the bound", CHOSEN, str, _is_certified, only="page"),
     ]
     pair, lower_pair = ([column] if len(result.pairs) > 1 else [] for column in by_pair)
-    is_told = [Column("resolved", "significantly above 0", kind, lambda value: "yes" if value else "no", only="page")]
+    is_told = [Column("resolved", "significantly above 0", kind, words_if_true("yes"), only="page")]
     return [
         Column("epsilon", "ε", GIVEN, general),
         Column("delta", "δ̂", ASYMPTOTIC, share, _is_resolved, lambda e: estimate(e["delta"], e["limit"])),

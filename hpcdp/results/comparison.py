@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from hpcdp.analytic import exact
 from hpcdp.errors import StudyError
 from hpcdp.results.load import Exported
-from hpcdp.results.result import Result
+from hpcdp.results.result import Result, rows_of
 from hpcdp.results.verdict import careful_error
 from hpcdp.store.root import latest_version
 from hpcdp.study.databases import Pair, enumerate_pairs
@@ -91,19 +91,7 @@ class Comparison:
                 }
                 for name, result in zip(self.names, self.results, strict=True)
             ],
-            "spectra": [
-                {
-                    "name": name,
-                    "epsilon": float(epsilon),
-                    "delta": float(self.delta[i, k]),
-                    "lower": float(self.lower[i, k]),
-                    "upper": float(self.upper[i, k]),
-                    "standard_error": float(self.standard_error[i, k]),
-                    "limit": None if np.isnan(self.limit[i, k]) else float(self.limit[i, k]),
-                }
-                for i, name in enumerate(self.names)
-                for k, epsilon in enumerate(self.epsilon)
-            ],
+            "spectra": [{"name": name} | row for i, name in enumerate(self.names) for row in self._rows(i)],
             "below": [
                 {
                     "below": self.names[i],
@@ -116,6 +104,12 @@ class Comparison:
                 for k in np.flatnonzero(self.below[i, j])
             ],
         }
+
+    def _rows(self, i: int) -> list[dict[str, Any]]:
+        """What JSON has of one result, but for its name."""
+        names = ("delta", "lower", "upper", "standard_error")
+        limits = np.where(np.isnan(self.limit[i]), None, self.limit[i])
+        return rows_of({"epsilon": self.epsilon, **{name: getattr(self, name)[i] for name in names}, "limit": limits})
 
 
 def compare(results: Sequence[Result]) -> Comparison:

@@ -133,11 +133,6 @@ def _between(levels: Floats, known: Floats, values: Floats) -> Floats:
     return np.asarray(np.where(levels < known[0], np.clip(below, 0.0, 1.0), inside))
 
 
-def _joint_confidence(parts: Sequence[Spectrum]) -> float:
-    """1 − the sum of the failure probabilities, at least 0."""
-    return max(0.0, 1.0 - math.fsum(1.0 - part.confidence for part in parts))
-
-
 def _distinct(levels: Floats) -> Floats:
     """Sorted levels, of those that differ by rounding only one."""
     distinct = np.unique(levels)
@@ -150,7 +145,8 @@ def _largest(parts: Sequence[Spectrum], name: str) -> Spectrum:
     levels = _distinct(np.concatenate([part.epsilon for part in parts]))
     there = [part.at(levels) for part in parts]
     delta, lower, upper = (np.max([getattr(part, n) for part in there], axis=0) for n in ("delta", "lower", "upper"))
-    return Spectrum(levels, delta, lower, upper, _joint_confidence(parts), any(part.is_bound for part in parts))
+    confidence = max(0.0, 1.0 - math.fsum(1.0 - part.confidence for part in parts))  # failure probabilities add up
+    return Spectrum(levels, delta, lower, upper, confidence, any(part.is_bound for part in parts))
 
 
 def union(*spectra: Spectrum) -> Spectrum:

@@ -183,15 +183,14 @@ def _step(
     most = int((np.abs(better - worse) / chosen.error).argmax())
     now = result.method.tested(result.arrays, result.study.estimate)
     difference, at = float(abs(better - worse)[most]), float(chosen.epsilon[most])
+    claims = fits[first].claim, fits[second].claim
     if spread == 0.0:
-        return Neighbours(fits[first].claim, fits[second].claim, False, 0.0, at, difference, None, now)
+        return Neighbours(*claims, False, 0.0, at, difference, None, now)
     evidence = float(weight @ (chosen.delta - worse)) / spread
     apart = float(weight @ (better - worse)) / spread  # distance of the two expectations, in standard errors
     quantile = -float(ndtri(level))
     needed = round_up(now * (2.0 * quantile / apart) ** 2)
-    return Neighbours(
-        fits[first].claim, fits[second].claim, evidence >= quantile, evidence, at, difference, needed, now
-    )
+    return Neighbours(*claims, evidence >= quantile, evidence, at, difference, needed, now)
 
 
 @dataclass(frozen=True)

@@ -127,11 +127,9 @@ class Check:
 
     def declare(self, weight: int, level: float, most: int) -> Declared:
         """What is to be declared of it: the fewest draws that catch what is to be caught, at most so many."""
-        planned = plan_sizes(self.claim, self.catches, level, most)
-        sizes = planned.sizes
-        return Declared(
-            **self.given, weight=weight, level=level, draws=(sizes.learn, sizes.choose, sizes.test), power=planned.power
-        )
+        sizes, power = plan_sizes(self.claim, self.catches, level, most)
+        draws = (sizes.learn, sizes.choose, sizes.test)
+        return Declared(**self.given, weight=weight, level=level, draws=draws, power=power)
 
 
 def check_of(key: str, f: Any, d: Any, d_prime: Any, claim: Any, catches: Any, seconds: Any, module: str = "") -> Check:

@@ -134,26 +134,19 @@ def _sets(catches: str, epsilon: float, delta: float) -> list[Law]:
     return [Table(((a, 1.0 - a), (b, 1.0 - b))) for a in shares.tolist() for b in [min(1.0, (a - delta) / c)]]
 
 
-@dataclass(frozen=True)
-class Planned:
-    """Draws, and the power against what is to be caught: the mean over simulated trainings."""
-
-    sizes: Sizes
-    power: float
-
-
-def plan_sizes(claim: str, catches: str, level: float, most: int) -> Planned:
+def plan_sizes(claim: str, catches: str, level: float, most: int) -> tuple[Sizes, float]:
     """The fewest draws of each database, up to a factor of 1.4, with a power of about 99.5 %; `most` where that takes more.
 
-    level: failure probability of the test. most: >= 4. StudyError: the claim allows what it is to catch, or a text is wrong.
+    Returned with it is the power against what is to be caught, the mean over simulated trainings. level: failure probability of
+    the test. most: >= 4. StudyError: the claim allows what it is to catch, or a text is wrong.
     """
     return _planned(claim, catches, level, _fewest(claim, catches, level, min(most, _MOST_DRAWS)))
 
 
 @lru_cache(maxsize=256)
-def _planned(claim: str, catches: str, level: float, total: int) -> Planned:
+def _planned(claim: str, catches: str, level: float, total: int) -> tuple[Sizes, float]:
     sizes = Sizes.of(total)
-    return Planned(sizes, min(power(law, claim, sizes, level) for law in laws_of(catches)))
+    return sizes, min(power(law, claim, sizes, level) for law in laws_of(catches))
 
 
 def refuse_allowed(claim: str, catches: str) -> None:

@@ -29,7 +29,7 @@ from hpcdp.report.sentences import audit_sentence, sentence_of
 from hpcdp.report.tables import ASYMPTOTIC, GIVEN, MARKS, Column, Mark, Table, general, lower_column
 from hpcdp.results.audit import Audit
 from hpcdp.results.composition import Spectrum
-from hpcdp.results.result import Result
+from hpcdp.results.result import Result, rows_of
 from hpcdp.results.verdict import Verdict, judge
 
 _ROWS = 8  # of a small table
@@ -143,12 +143,7 @@ def _of_audit(audit: Audit) -> str:
 @fragment_of.register
 def _of_spectrum(spectrum: Spectrum) -> str:
     """A spectrum with its bounds."""
-    entries = [
-        {"epsilon": e, "delta": d, "lower": low, "upper": up}
-        for e, d, low, up in zip(
-            *(getattr(spectrum, name).tolist() for name in ("epsilon", "delta", "lower", "upper")), strict=True
-        )
-    ]
+    entries = rows_of({name: getattr(spectrum, name) for name in ("epsilon", "delta", "lower", "upper")})
     what = "an upper bound on δ" if spectrum.is_bound else "δ"
     columns = [
         Column("epsilon", "ε", GIVEN, general),
@@ -158,9 +153,8 @@ def _of_spectrum(spectrum: Spectrum) -> str:
     ]
     sure = percent(spectrum.confidence)
     words = f"Lower bounds hold together at confidence {sure}; they say nothing of how large δ is at most."
-    head = {"name": "Spectrum", "complete": True}
     tables = [_few(Table("Spectrum", columns, entries), "spectrum.to_dataframe() holds them")]
-    return _page(head, words, tables, curve_picture(spectrum, _key()))
+    return _page("Spectrum", True, words, tables, curve_picture(spectrum, _key()))
 
 
 def _of(result: Result, claim: Any, judged: Verdict | None, name: str) -> str:
@@ -193,9 +187,9 @@ def _key() -> str:
 
 def _render(result: Result, words: str, tables: list[Table], picture: Picture | None) -> str:
     words = " ".join([words, *(f"WARNING: {changed}." for changed in result.code_warnings)])
-    return _page({"name": result.name, "complete": result.complete}, words, tables, picture)
+    return _page(result.name, result.complete, words, tables, picture)
 
 
-def _page(head: dict[str, Any], words: str, tables: list[Table], picture: Picture | None) -> str:
-    template = environment().get_template("fragment.html")
-    return template.render(**head, words=words, tables=tables, picture=picture, marks=MARKS, colours=LIGHT)
+def _page(name: str, complete: bool, words: str, tables: list[Table], picture: Picture | None) -> str:
+    given = {"name": name, "complete": complete, "words": words, "tables": tables, "picture": picture}
+    return environment().get_template("fragment.html").render(given, marks=MARKS, colours=LIGHT)

@@ -93,7 +93,7 @@ def test_randomised_response_stands_on_the_curve_of_its_claim(epsilon, delta):
 )
 def test_what_cannot_be_caught_is_refused_in_words(catches, said):
     if said is None:  # however little it is: no power, and no refusal
-        assert plan_sizes("dp(epsilon=1)", catches, 1e-3, 400).power < 0.9
+        assert plan_sizes("dp(epsilon=1)", catches, 1e-3, 400)[1] < 0.9
         return
     with pytest.raises(StudyError) as refused:
         plan_sizes("dp(epsilon=1)", catches, 1e-3, 1000)
@@ -278,9 +278,9 @@ def test_the_power_that_is_said_is_rounded_down(power, said):
 @pytest.mark.slow
 def test_laplace_noise_a_fifth_too_small_is_found_at_level_one_in_a_million():
     claim, catches, level = "dp(epsilon=1)", "laplace(epsilon=1.25)", 1e-6
-    planned = plan_sizes(claim, catches, level, 1 << 20)
-    draws = (planned.sizes.learn, planned.sizes.choose, planned.sizes.test)
-    declared = Declared(claim, catches, 3.0, 1, level, draws, planned.power)
+    sizes, planned = plan_sizes(claim, catches, level, 1 << 20)
+    draws = (sizes.learn, sizes.choose, sizes.test)
+    declared = Declared(claim, catches, 3.0, 1, level, draws, planned)
     found, took = 0, 0.0
     for number in range(300):
         check = Check(f"test_noise#{number}", too_little_noise, [0.0], [1.0], claim, catches, 3.0)
