@@ -7,7 +7,6 @@ import ast
 import json
 import os
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,6 @@ def audit(options: argparse.Namespace) -> int:
     from hpcdp.driver.auditing import refuse_unaudited, with_audited_loss, with_etas
     from hpcdp.driver.driver import read_study
     from hpcdp.report._spectra import check_path
-    from hpcdp.report.audit import report
     from hpcdp.report.plots_methods import draw_audit
     from hpcdp.results.audit import audit
 
@@ -70,17 +68,17 @@ def audit(options: argparse.Namespace) -> int:
         audited = audit(compute(options, store, problem, trial, stop), claim, options.orientation, options.limits)
     is_drawn = options.output is not None or draws_picture(options, plan)
     drawn = draw(is_drawn, lambda: draw_audit(audited, picture), picture, again_with_picture(options))
-    return _finish(options, audited, report, store, drawn)
+    return _finish(options, audited, store, drawn)
 
 
-def _finish(options: argparse.Namespace, audited: Any, report: Callable[[Any], str], store: Path, drawn: str) -> int:
-    """Print what an audit found; the exit code. report: what a text has of it."""
+def _finish(options: argparse.Namespace, audited: Any, store: Path, drawn: str = "", text: str | None = None) -> int:
+    """Print what an audit found; the exit code. text: of it, where it does not read as one itself."""
     from hpcdp.results.result import to_json
 
     if options.format == "json":
         print(to_json(audited.to_dict()))
     else:
-        print(f"{report(audited)}\n\nstore: {store}\n{drawn}", end="")
+        print(f"{text or audited}\n\nstore: {store}\n{drawn}", end="")
     if options.show_rows:
         print_contents(audited.result)
     return VIOLATED if audited.verdict == VIOLATION else DONE
@@ -88,7 +86,6 @@ def _finish(options: argparse.Namespace, audited: Any, report: Callable[[Any], s
 
 def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any, where: Any) -> int:
     """Run a study with [pure] and judge a claim of pure ε by its limit; the exit code."""
-    from hpcdp.report.verdict import report
     from hpcdp.results.verdict import verify
 
     if claim.pure_level is None:
@@ -103,7 +100,7 @@ def _audit_pure(options: argparse.Namespace, study: Any, store: Path, claim: Any
     with resolved(options, study, store, where) as (problem, trial, stop):
         print_plan(plan_of(options, store, problem, trial, where))
         verdict = verify(compute(options, store, problem, trial, stop), claim)
-    return _finish(options, verdict, lambda judged: report([judged]), store, "")
+    return _finish(options, verdict, store)
 
 
 def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, picture: Path, where: Any) -> int:
@@ -125,7 +122,7 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
             place = place_of(options, stop)
             audited = run_sequential(problem, trial, store, claim, options.orientation, rounds, place, progress, again)
     drawn = draw(is_drawn, lambda: draw_sequential(audited, picture), picture, again_with_picture(options))
-    return _finish(options, audited, sequential_report, store, drawn)
+    return _finish(options, audited, store, drawn, sequential_report(audited))
 
 
 def check(options: argparse.Namespace) -> int:

@@ -33,43 +33,27 @@ def shades(count: int) -> list[Any]:
     return list(matplotlib.colormaps["cividis"](np.linspace(0.0, _LIGHTEST, count)))
 
 
-LIGHT = {
-    "paper": "#ffffff",
-    "ink": "#1a1a1a",
-    "quiet": "#595959",
-    "line": "#c8c8c8",
-    "link": "#0b57a4",
-    "panel": "#f3f5f8",
-    "finite": "#1f5aa6",
-    "leftover": "#8a3a93",
-    "assumed": "#7a4a00",
-    "asymptotic": "#23704b",
-    "heuristic": "#8a4b08",
-    "refuted": "#a3262e",
-    "violation": "#a3262e",
-    "open": "#7a4a00",
-    "consistent": "#23527c",
+_BOTH = {
+    "paper": ("#ffffff", "#14171c"),
+    "ink": ("#1a1a1a", "#e8e8e8"),
+    "quiet": ("#595959", "#b4b4b4"),
+    "line": ("#c8c8c8", "#464c56"),
+    "link": ("#0b57a4", "#8ec1ff"),
+    "panel": ("#f3f5f8", "#1e232b"),
+    "finite": ("#1f5aa6", "#8ab8f5"),
+    "leftover": ("#8a3a93", "#dd9ee4"),
+    "assumed": ("#7a4a00", "#e6b96a"),
+    "asymptotic": ("#23704b", "#7fd3a6"),
+    "heuristic": ("#8a4b08", "#efb47a"),
+    "refuted": ("#a3262e", "#ff9d9d"),
+    "violation": ("#a3262e", "#ff9d9d"),
+    "open": ("#7a4a00", "#e6b96a"),
+    "consistent": ("#23527c", "#9cc7ee"),
 }
-"""Of the light theme, and of paper: all but `paper`, `panel` and `line` are read on both grounds."""
+"""Of the light theme, and of paper, and of the dark one: all but `paper`, `panel` and `line` are read on both grounds."""
 
-DARK = {
-    "paper": "#14171c",
-    "ink": "#e8e8e8",
-    "quiet": "#b4b4b4",
-    "line": "#464c56",
-    "link": "#8ec1ff",
-    "panel": "#1e232b",
-    "finite": "#8ab8f5",
-    "leftover": "#dd9ee4",
-    "assumed": "#e6b96a",
-    "asymptotic": "#7fd3a6",
-    "heuristic": "#efb47a",
-    "refuted": "#ff9d9d",
-    "violation": "#ff9d9d",
-    "open": "#e6b96a",
-    "consistent": "#9cc7ee",
-}
-"""Of the dark theme, by the same names."""
+LIGHT, DARK = ({name: both[place] for name, both in _BOTH.items()} for place in (0, 1))
+THEMES = {"light": LIGHT, "dark": DARK}
 
 _INK = {"light": 0.25, "dark": 0.55}
 """How much of a theme's ink is mixed into what pictures draw. All are seen then but for fills of boxes, which have an edge."""
@@ -80,7 +64,7 @@ _INKS = ("#000000", "#262626", "#ffffff")  # which the style sheet has as the th
 
 def seen_in(theme: str, colour: str) -> str:
     """A colour of a picture, mixed with the theme's ink: darker on light ground, lighter on dark."""
-    ink, share = {"light": LIGHT, "dark": DARK}[theme]["ink"], _INK[theme]
+    ink, share = THEMES[theme]["ink"], _INK[theme]
     parts = [(int(colour[i : i + 2], 16), int(ink[i : i + 2], 16)) for i in (1, 3, 5)]
     return "#" + "".join(f"{round((1.0 - share) * own + share * other):02x}" for own, other in parts)
 

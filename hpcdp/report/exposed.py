@@ -6,6 +6,7 @@ is told only where it is asked for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +20,11 @@ from hpcdp.errors import StudyError
 from hpcdp.notions.spectrum import told_pairs
 from hpcdp.report.tables import (
     ASYMPTOTIC,
-    CHOSEN,
+    CHOSEN_DIRECTION,
+    CHOSEN_PAIR,
     HEURISTIC,
     Column,
+    Entry,
     Reading,
     Table,
     lower_column,
@@ -214,13 +217,11 @@ def read_rows(result: Result, _: bool = True, contents: bool = False) -> Reading
         held = _contents(result)
         entries = [entry | {"contents": held[entry["database"]][entry["row"]].tolist()} for entry in entries]
     columns = [
-        *([Column("database", "database")] if len({entry["database"] for entry in entries}) > 1 else []),
-        Column("row", "row"),
         Column("delta", "δ̂", said=lambda e: "-" if e["delta"] is None else "~" * e["within_noise"] + share(e["delta"])),
         lower_column(),
         Column("upper", "approx ≤", ASYMPTOTIC, at_most),
-        Column("pair", "pair", CHOSEN),
-        Column("direction", "direction", CHOSEN),
+        CHOSEN_PAIR,
+        CHOSEN_DIRECTION,
         Column("contents", "contents", is_optional=True),
     ]
     notes = [
@@ -230,11 +231,17 @@ def read_rows(result: Result, _: bool = True, contents: bool = False) -> Reading
     ]
     return Reading(
         f"{result.name}: rows by exposure at ε = {epsilon:g}",
-        [Table("Rows by exposure", columns, entries, PAIRS, EVERY_ROW, listed=_SHOWN)],
+        [rows_table("Rows by exposure", columns, entries)],
         notes,
         lambda: result.heading | result.changed_entry | {"epsilon": epsilon, "rows": entries},
         lambda: to_csv([*entries[0]], entries),
     )
+
+
+def rows_table(caption: str, columns: Sequence[Column], entries: Sequence[Entry]) -> Table:
+    """Removed or edited rows, with the database of each where there are several."""
+    databases = [Column("database", "database")] if len({entry["database"] for entry in entries}) > 1 else []
+    return Table(caption, [*databases, Column("row", "row"), *columns], entries, PAIRS, EVERY_ROW, listed=_SHOWN)
 
 
 def held_rows(result: Result) -> list[dict[str, Any]]:

@@ -15,7 +15,8 @@ from hpcdp.report.sentences import NO_ATOMS, assumed, missing_words
 from hpcdp.report.tables import (
     ASSUMED,
     ASYMPTOTIC,
-    CHOSEN,
+    CHOSEN_DIRECTION,
+    CHOSEN_PAIR,
     COUNT,
     Column,
     Reading,
@@ -159,8 +160,8 @@ def read_published_renyi(result: Result, orders: Sequence[float]) -> Reading:
     columns = [
         Column("order", "order", form=general),
         Column("estimate", "published D̂", ASYMPTOTIC, formed(".6f"), nothing="failed"),
-        Column("pair", "pair", CHOSEN),
-        Column("direction", "direction", CHOSEN),
+        CHOSEN_PAIR,
+        CHOSEN_DIRECTION,
     ]
     if entries:
         test = int(result["bin_counts"][0].sum())

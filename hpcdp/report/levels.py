@@ -15,6 +15,8 @@ from hpcdp.report.spectrum import further_column
 from hpcdp.report.tables import (
     ASYMPTOTIC,
     CHOSEN,
+    CHOSEN_DIRECTION,
+    CHOSEN_PAIR,
     FINITE,
     Column,
     Entry,
@@ -30,7 +32,6 @@ from hpcdp.results.result import Result
 from hpcdp.results.risk import RiskLevel, bootstrap, risk_levels
 
 _FIVE = formed(".5f", at_least)
-_PAIR, _DIRECTION = Column("pair", "pair", CHOSEN), Column("direction", "direction", CHOSEN)
 _METHODS = {
     "chunks": "chunks of test outputs drawn with replacement",
     "classes": "multinomial over the classes of L̂ (records hold several chunks, or there are few)",
@@ -53,8 +54,8 @@ def read_levels(result: Result, deltas: Sequence[float]) -> Reading:
         further_column(_FIVE),
         lower_column(form=_FIVE),
         Column("upper", "approx ≤", ASYMPTOTIC, formed(".4f", at_most)),
-        _PAIR,
-        _DIRECTION,
+        CHOSEN_PAIR,
+        CHOSEN_DIRECTION,
         Column("epsilon", "set", CHOSEN, lambda epsilon: f"L̂ > {epsilon:g}"),
     ]
     return Reading(
@@ -138,8 +139,8 @@ def _renyi_table(result: Result, levels: Sequence[RenyiLevel], rho: ZcdpLevel | 
         Column("what", "quantity"),
         Column("estimate", "D̂", ASYMPTOTIC, formed(".4f"), said=None if result.method.no_classes else _divergence),
         lower_column(form=_FIVE),
-        _PAIR,
-        _DIRECTION,
+        CHOSEN_PAIR,
+        CHOSEN_DIRECTION,
         lower_column("variational.lower", "or: certified ≥", _FIVE, is_optional=True),
         *(Column(f"variational.{n}", n, CHOSEN, only="text", is_optional=True) for n in ("pair", "direction")),
     ]
@@ -193,7 +194,7 @@ def read_risk(result: Result, epsilons: Sequence[float]) -> Reading:
         Column("epsilon", "ε", form=general),
         Column("estimate", "P̂[|L̂| > ε]", ASYMPTOTIC, share),
         Column("standard_error", "± error", ASYMPTOTIC, formed(".1e")),
-        _PAIR,
+        CHOSEN_PAIR,
         Column("side", "of", CHOSEN, lambda side: _SIDES[side]),
         lower_column(heading="certified P[L > ε] ≥"),
     ]

@@ -8,11 +8,13 @@ from typing import Any
 from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.errors import StudyError
 from hpcdp.notions.at_risk import RHO
-from hpcdp.report.exposed import EVERY_CELL, EVERY_ROW, PAIRS
+from hpcdp.report.exposed import EVERY_CELL, PAIRS, rows_table
 from hpcdp.report.sentences import FOR_MORE, missing_words, origin_names, origin_of
 from hpcdp.report.tables import (
     ASYMPTOTIC,
     CHOSEN,
+    CHOSEN_DIRECTION,
+    CHOSEN_PAIR,
     COUNT,
     FINITE,
     GIVEN,
@@ -65,7 +67,7 @@ def _tables(pure: dict[str, Any]) -> list[Table]:
     entries = sorted(pure["rows"] or [pure], key=lambda entry: -entry["certified"])
     columns = [
         Column("pair", "pair"),
-        Column("direction", "direction", CHOSEN),
+        CHOSEN_DIRECTION,
         lower_column("certified", form=_FIVE),
         Column("region.above", "threshold of the set", CHOSEN, formed(".4g"), said=_set_words, name="set"),
         Column("region.exceed", "outputs in the set", COUNT, _joined, name="in it"),
@@ -148,13 +150,11 @@ def read_pure_rows(result: Result, _: bool = True) -> Reading:
     """Removed or edited rows by their certified pure level."""
     entries = _rows(result)
     columns = [
-        *([Column("database", "database")] if len({entry["database"] for entry in entries}) > 1 else []),
-        Column("row", "row"),
         lower_column("certified", form=_FIVE),
         Column("published.estimate", "ε̂", ASYMPTOTIC, _FOUR),
         Column("published.lower", "LB", ASYMPTOTIC, _FOUR),
-        Column("pair", "pair", CHOSEN),
-        Column("direction", "direction", CHOSEN),
+        CHOSEN_PAIR,
+        CHOSEN_DIRECTION,
     ]
     words = (
         f"certified ≥: the pure level of the row's pairs, all rows together with confidence {percent(result.confidence)}; "
@@ -163,7 +163,7 @@ def read_pure_rows(result: Result, _: bool = True) -> Reading:
     )
     return Reading(
         f"{result.name}: rows by pure ε{_inside(result)}",
-        [Table("Rows by pure ε", columns, entries, PAIRS, EVERY_ROW, listed=_SHOWN)],
+        [rows_table("Rows by pure ε", columns, entries)],
         [words],
         lambda: pure_body(result),
         lambda: _csv(result),

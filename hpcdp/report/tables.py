@@ -281,3 +281,6 @@ def lower_column(key: str = "lower", heading: str = "certified ≥", form: Any =
 
 general, thousands = formed("g"), formed(",")
 """A number as short as it can be; a count."""
+
+CHOSEN_PAIR, CHOSEN_DIRECTION = Column("pair", "pair", CHOSEN), Column("direction", "direction", CHOSEN)
+"""Whose a number is, where samples chose that."""

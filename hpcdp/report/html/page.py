@@ -21,12 +21,12 @@ from hpcdp._base.rounding import at_most, percent, share
 from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
 from hpcdp.report import audit as audits
-from hpcdp.report.colours import DARK, LIGHT, drawn_colours, seen_in
-from hpcdp.report.html.contents import Report, describe
+from hpcdp.report.colours import LIGHT, THEMES, drawn_colours, seen_in
+from hpcdp.report.html.contents import describe
 from hpcdp.report.html.pictures import Picture, audit_picture, curve_picture, small_picture
 from hpcdp.report.notions import NOTIONS
 from hpcdp.report.sentences import audit_sentence, sentence_of
-from hpcdp.report.tables import ASYMPTOTIC, GIVEN, MARKS, Column, Mark, Table, general, lower_column
+from hpcdp.report.tables import ASYMPTOTIC, GIVEN, MARKS, Column, Table, general, lower_column
 from hpcdp.results.audit import Audit
 from hpcdp.results.composition import Spectrum
 from hpcdp.results.result import Result, rows_of
@@ -59,7 +59,11 @@ def check_page_path(path: str | Path) -> None:
 def render(subjects: Sequence[Result | Audit], show_rows: bool = False) -> str:
     """The text of a page."""
     reports = [describe(subject, f"r{number}", show_rows) for number, subject in enumerate(subjects)]
-    style = _style(reports)
+    sections = [section for report in reports for section in report.sections]
+    used = {column.mark for section in sections for table in section.tables for column in table.page_columns}
+    colours = drawn_colours(picture.svg for section in sections for picture in section.pictures)
+    drawn = {theme: {colour: seen_in(theme, colour) for colour in colours} for theme in THEMES}
+    style = environment().get_template("style.css").render(themes=THEMES, drawn=drawn)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return (
         environment()
@@ -69,28 +73,11 @@ def render(subjects: Sequence[Result | Audit], show_rows: bool = False) -> str:
             title=", ".join(report.name for report in reports),
             style=Markup(style),  # our own text and colours
             policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
-            marks=_marks(reports),
+            marks=[mark for mark in MARKS if mark in used],
             version=metadata.version("hpcdp"),
             show_rows=show_rows,
         )
     )
-
-
-def _marks(reports: Sequence[Report]) -> list[Mark]:
-    """Those that stand above some column, for the legend."""
-    tables = [table for report in reports for section in report.sections for table in section.tables]
-    used = {column.mark for table in tables for column in table.page_columns}
-    return [mark for mark in MARKS if mark in used]
-
-
-def _style(reports: Sequence[Report]) -> str:
-    svgs = [picture.svg for report in reports for section in report.sections for picture in section.pictures]
-    colours = drawn_colours(svgs)
-    themes = {name: {colour: seen_in(name, colour) for colour in colours} for name in _THEMES}
-    return environment().get_template("style.css").render(themes=_THEMES, drawn=themes)
-
-
-_THEMES = {"light": LIGHT, "dark": DARK}
 
 
 @cache
