@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(arguments)
     open_closed_descriptors()
     os.environ["MPLBACKEND"] = "agg"  # no command opens a window, and a notebook's choice may not be installed here
-    compiling.tell_by(_say_compiling)
+    compiling.tell_by(lambda: print(f"hpcdp: {compiling.words}", file=sys.stderr, flush=True))
     with escaped():
         return _run(None)
 
@@ -79,10 +79,6 @@ def _run(arguments: Sequence[str] | None) -> int:
             raise
         print(f"hpcdp: unexpected {describe_raised(error)} (--debug shows where)", file=sys.stderr)
         return FAILED
-
-
-def _say_compiling() -> None:
-    print(f"hpcdp: {compiling.words}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -56,7 +56,7 @@ MARKS = (FINITE, LIMITED, LEFTOVER, ASSUMED, ASYMPTOTIC, HEURISTIC, REFUTED, GIV
 
 @dataclass(frozen=True)
 class Cell:
-    """text: as it is read, a bound rounded to its safe side. value: the number in full, as JSON has it; None of words."""
+    """text: as it is read, a bound rounded to its safe side. value: a finite number in full, as JSON has it."""
 
     text: str
     value: str | None = None
@@ -90,7 +90,9 @@ class Column:
 
     def cell(self, entry: Entry) -> Cell:
         """Of one entry, for a page."""
-        return Cell(self.read(entry, NOTHING), exact_text(look_up(entry, self.key)))
+        value = look_up(entry, self.key)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        return Cell(self.read(entry, NOTHING), repr(value) if is_number else None)
 
     def text(self, entry: Entry) -> str:
         """Of one entry, for a text."""
@@ -255,13 +257,6 @@ def look_up(entry: Entry, key: str) -> Any:
     for name in key.split("."):
         value = None if value is None else value.get(name)
     return value
-
-
-def exact_text(value: Any) -> str | None:
-    """A number in full; None of what is none, and of what is not finite, which JSON has as null."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return repr(value)
 
 
 def formed(spec: str, bound: Callable[..., str] = format) -> Callable[[Any], str]:

@@ -56,7 +56,10 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
     if ranking is not None:
         blocks.append(_ranking(ranking, result.method.tests_words))
     words = wrapped(dict.fromkeys([*notes(verdicts, ranking), *shared_words(result, sizes=False)]))
-    return text_of(*blocks, exposed_lines(result), [*words, *_incomplete(verdicts)])
+    if not result.complete:
+        only = f"INCOMPLETE: only what has all its counts was judged, {verdicts[0].cells_words}. A violation counts"
+        words += [missing_words(only, result), *wrapped([looks_words(result)])]
+    return text_of(*blocks, exposed_lines(result), words)
 
 
 def verdict_words(verdict: Verdict) -> list[str]:
@@ -128,14 +131,6 @@ def notes(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> list[s
     if len({v.family for v in verdicts}) > 1:
         lines.append(f"Claims of pure ε are judged by the limits on pure ε, others by the bounds on δ. {BY_ITSELF}")
     return lines
-
-
-def _incomplete(verdicts: Sequence[Verdict]) -> list[str]:
-    result = verdicts[0].result
-    if result.complete:
-        return []
-    only = f"INCOMPLETE: only what has all its counts was judged, {verdicts[0].cells_words}. A violation counts"
-    return [missing_words(only, result), *wrapped([looks_words(result)])]
 
 
 def looks_words(result: Result) -> str:

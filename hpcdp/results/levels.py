@@ -244,21 +244,16 @@ def make_lower_pieces(arrays: Arrays) -> Pieces:
     return make_pieces(arrays["epsilon"][1], arrays["lower"][1])
 
 
-def check_order(order: float) -> float:
-    """The order; StudyError of one below 1, above 1e100 or no number."""
-    accepted = f"{ORDER}; infinite: Result.pure"
-    if not 1.0 <= number_of("orders", order, accepted) <= LARGEST_ORDER:
-        raise wrong("orders", order, accepted)
-    return float(order)
-
-
 def renyi_levels(arrays: Arrays, orders: Sequence[float]) -> list[RenyiLevel]:
     """D of some orders; StudyError of one that is refused."""
     if isinstance(orders, str) or not isinstance(orders, Iterable):
         raise wrong("orders", orders, f"a list of numbers {ORDER}")
-    checked = [check_order(order) for order in orders]
+    accepted, checked = f"{ORDER}; infinite: Result.pure", [*orders]
+    for order in checked:
+        if not 1.0 <= number_of("orders", order, accepted) <= LARGEST_ORDER:
+            raise wrong("orders", order, accepted)
     pieces, classes = make_lower_pieces(arrays), _told_classes(arrays)
-    return [_renyi_level(pieces, classes, order, _variational(arrays, order)) for order in checked]
+    return [_renyi_level(pieces, classes, float(order), _variational(arrays, order)) for order in checked]
 
 
 def zcdp_level(arrays: Arrays) -> ZcdpLevel:

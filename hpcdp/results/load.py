@@ -189,13 +189,11 @@ def assemble(problem: Problem, index: Index, run: Run | None = None) -> Arrays:
     epsilons = np.asarray(problem.study.epsilons, np.float64)
     arrays: Arrays = {"epsilon": (("epsilon",), epsilons), "direction": (("direction",), np.array([0, 1], np.int8))}
     arrays |= method_of(problem).arrays(problem, index, epsilons, method_of(problem).bounds if run is None else run)
-    return arrays | (_withheld(arrays) if "dependence" in arrays else {})
-
-
-def _withheld(arrays: Arrays) -> Arrays:
-    """Bounds that certify nothing in the place of those that rest on independent draws."""
-    places = [(name, arrays[name], worst) for name, worst in _WORST.items() if name in arrays]
-    return {name: (dims, np.where(np.isnan(v), v, v.dtype.type(worst))) for name, (dims, v), worst in places}
+    if "dependence" in arrays:  # bounds that certify nothing in the place of those that rest on independent draws
+        for name in _WORST.keys() & arrays.keys():
+            dims, values = arrays[name]
+            arrays[name] = dims, np.where(np.isnan(values), values, values.dtype.type(_WORST[name]))
+    return arrays
 
 
 def pair_entries(problem: Problem) -> list[dict[str, Any]]:

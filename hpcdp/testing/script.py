@@ -55,7 +55,8 @@ def write_script(check: Check, finding: Finding, root: Path) -> str:
     rest = dict(given)
     for module in [module for module in modules if module is not None and module.__name__ != "__main__"]:
         for name in list(rest):
-            if own := _global_name(module, given[name]):
+            same = (own for own, other in vars(module).items() if other is given[name] and own.isidentifier())
+            if own := next(same, None):
                 imports.setdefault(module, []).append(f"{own} as {name}")
                 del rest[name]
     lines = [f"# {check.key}: {check.claim}", "import sys, numpy as np"]
@@ -79,11 +80,6 @@ def write_script(check: Check, finding: Finding, root: Path) -> str:
         "other": other,
     }
     return "\n".join(lines) + "\n" + _BODY.format(**words)
-
-
-def _global_name(module: ModuleType, value: Any) -> str | None:
-    """The name of a global of a module that is this very object."""
-    return next((name for name, other in vars(module).items() if other is value and name.isidentifier()), None)
 
 
 def _folder_of(module: Any, root: Path) -> str:
