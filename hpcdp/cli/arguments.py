@@ -15,9 +15,6 @@ from hpcdp.cli import auditing, reading, running, starting
 from hpcdp.errors import WRONG
 from hpcdp.notions.renyi import LARGEST_ORDER, ORDER
 
-ORIENTATIONS = ("both", "forward", "reverse")
-LIMITS = ("exact", "hoeffding")
-
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -79,6 +76,11 @@ def make_parser() -> argparse.ArgumentParser:
         command = group.add_parser(name, help=text, description=text)
         command.add_argument("--debug", action="store_true", help="show the traceback of an error")
         command.set_defaults(command=function)
+        return command
+
+    def add_of_store(name: str, function: Callable[[Any], int | None], text: str) -> argparse.ArgumentParser:
+        command = add(name, function, text)
+        command.add_argument("store", type=Path, metavar="STORE")
         return command
 
     def add_place(command: argparse.ArgumentParser) -> None:
@@ -169,27 +171,23 @@ def make_parser() -> argparse.ArgumentParser:
     add_place(risk)
     add_picture(risk)
 
-    resume = add("resume", running.resume, "go on from a store alone: the study is inside it")
-    resume.add_argument("store", type=Path, metavar="STORE")
+    resume = add_of_store("resume", running.resume, "go on from a store alone: the study is inside it")
     add_code(resume)
     add_place(resume)
     add_picture(resume)
 
-    status = add("status", reading.status, "what is done, to do and failed, per stage")
-    status.add_argument("store", type=Path, metavar="STORE")
+    add_of_store("status", reading.status, "what is done, to do and failed, per stage")
 
     submit = add("submit", running.submit, "submit the whole run to a cluster as a job; prints the job's id")
     add_study(submit)
     submit.add_argument("--profile", required=True, metavar="PROFILE", help="a cluster profile (.toml)")
     add_into(submit)
 
-    logs = add("logs", running.logs, "the last lines of the logs of a store's jobs")
-    logs.add_argument("store", type=Path, metavar="STORE")
+    logs = add_of_store("logs", running.logs, "the last lines of the logs of a store's jobs")
     logs.add_argument("--lines", type=_positive, default=20, metavar="N", help="lines of each log (default: 20)")
     logs.add_argument("--job", metavar="ID", help="of this job only")
 
-    cancel = add("cancel", running.cancel, "end a run and its jobs; the store stays and can be resumed")
-    cancel.add_argument("store", type=Path, metavar="STORE")
+    add_of_store("cancel", running.cancel, "end a run and its jobs; the store stays and can be resumed")
 
     text = "make a certificate for a Dask scheduler that you start yourself; prints what the shell should export"
     certificate = add("certificate", running.certificate, text)
@@ -249,16 +247,14 @@ def make_parser() -> argparse.ArgumentParser:
     text = (
         "write a store's results for others: NetCDF, Parquet, JSON and a page, which show, plot and report read again"
     )
-    export = add("export", reading.export, text)
-    export.add_argument("store", type=Path, metavar="STORE")
+    export = add_of_store("export", reading.export, text)
     export.add_argument("folder", type=Path, metavar="FOLDER", help="a new or empty folder, or an earlier export")
     export.add_argument("--show-rows", action="store_true", help=private)
 
     text = (
         "check claims against a store's results; exit code 3 when one is violated, else 1 when the store is incomplete"
     )
-    verify = add("verify", reading.verify, text)
-    verify.add_argument("store", type=Path, metavar="STORE")
+    verify = add_of_store("verify", reading.verify, text)
     text = (
         "such as laplace(epsilon=1), dp(epsilon=1, delta=1e-6), file(curve.csv), or a product of these: laplace(epsilon=1)*"
         "gaussian(mu=1); several are ranked (default: the study's)"
@@ -280,9 +276,9 @@ def make_parser() -> argparse.ArgumentParser:
     text = (
         "both (default): the claim is about all neighbours; forward: it is T of (D, D') only; reverse: of (D', D) only"
     )
-    audit.add_argument("--orientation", choices=ORIENTATIONS, default="both", help=text)
+    audit.add_argument("--orientation", choices=("both", "forward", "reverse"), default="both", help=text)
     text = "of the error rates: exact (Clopper–Pearson, default) or hoeffding, as published"
-    audit.add_argument("--limits", choices=LIMITS, default="exact", help=text)
+    audit.add_argument("--limits", choices=("exact", "hoeffding"), default="exact", help=text)
     text = "draw batches, and stop as soon as the claim is refuted; the false-alarm rate holds however often one looks"
     audit.add_argument("--sequential", action="store_true", help=text)
     text = "samples per database of a batch (default: 100)"
