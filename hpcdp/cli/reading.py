@@ -82,11 +82,12 @@ def plot(options: argparse.Namespace) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """Write a page of one or several stores."""
-    from hpcdp.report.html.page import check_page_path, write_page
+    from hpcdp.report._spectra import check_path
+    from hpcdp.report.html.page import PAGES, write_page
     from hpcdp.results.load import load_result
 
     path = options.output or default_plot(options.stores[0], ".html")
-    check_page_path(path)
+    check_path(path, PAGES)
     write_page([load_result(store) for store in options.stores], path, options.show_rows)
     print(path)
 

@@ -207,10 +207,10 @@ def _shared(axis: Any, results: list[Result], colour: Any) -> list[Any]:
     return entries
 
 
-def check_path(path: str | Path | None) -> None:
-    """Refuse what is neither .png nor .svg; StudyError."""
-    if path is not None and path_of("path", path).suffix.lower() not in (".png", ".svg"):
-        raise StudyError(f"{option('path', path, '-o')} was given; accepted are .png and .svg")
+def check_path(path: str | Path | None, accepted: Sequence[str] = (".png", ".svg")) -> None:
+    """Refuse a file of another kind, StudyError."""
+    if path is not None and path_of("path", path).suffix.lower() not in accepted:
+        raise StudyError(f"{option('path', path, '-o')} was given; accepted are {' and '.join(accepted)}")
 
 
 def save(figure: Any, path: str | Path | None, warnings: Sequence[str] = ()) -> Any:

@@ -39,10 +39,7 @@ _LONGEST = 40  # characters of a path in a legend
 
 
 def draw(result: Result, path: str | Path | None = None, log: bool | None = None) -> Any:
-    """Draw a result; with a path (.png or .svg), write it. Returns the matplotlib Figure.
-
-    log: δ on a logarithmic axis; None: of a study with a target, a time or a random tape, which is about small δ.
-    """
+    """Draw a result, see `Result.plot`."""
     check_path(path)
     if "spectrum" not in result.notions:
         return save(FIGURES[result.notions[0]](result), path, result.code_warnings)
@@ -63,10 +60,7 @@ def is_about_small(result: Result) -> bool:
 
 
 def draw_comparison(comparison: Comparison, path: str | Path | None = None, log: bool = False) -> Any:
-    """Draw several spectra with their bounds, and exact curves where they are known. log: δ on a logarithmic axis.
-
-    With a path (.png or .svg), write it. Returns the matplotlib Figure.
-    """
+    """The Figure of several spectra with their bounds, and exact curves where they are known; written where a path is given."""
     check_path(path)
     figure = Figure(figsize=(7.5, 5.2), layout="constrained")
     axis = figure.subplots()
@@ -102,11 +96,10 @@ def _apart(names: Sequence[str]) -> list[str]:
 
 
 def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
-    """Draw the error of δ̂ against test samples per database, as in Figures 4c and 4d of Lu et al. (2024).
+    """The Figure of δ̂'s error against test samples, as 4c and 4d of Lu et al. (2024); written where a path is given.
 
     Points: root mean square error over seeds, a line of expected standard error beside it (asymptotic, Figure 1 with the
-    Bayes classifier), a colour for each ε. Where samples teach and test, all of them are counted as test samples. With a path
-    (.png or .svg), write it. Returns the matplotlib Figure.
+    Bayes classifier), a colour for each ε. Where samples teach and test, all of them are counted as test samples.
     """
     check_path(path)
     figure = Figure(figsize=(7.5, 5.2), layout="constrained")

@@ -95,7 +95,7 @@ def draw_audit(audit: Audit, path: str | Path | None = None, upright: bool = Fal
 
 
 def draw_sequential(audit: SequentialAudit, path: str | Path | None = None) -> Any:
-    """Draw the evidence against the claim after each batch; with a path (.png or .svg), write it. Returns the Figure."""
+    """The Figure of the evidence against the claim after each batch; written where a path is given."""
     check_path(path)
     figure = Figure(figsize=(7.5, 5.2), layout="constrained")
     axis = figure.subplots()

@@ -39,8 +39,7 @@ class Comparison:
     standard_error: shape (results, k), the largest estimate, certified bound and approximate limit of each result, and the
     standard error of the largest estimate. limit: the same shape, where the largest estimate is not resolved an upper
     limit of what the learned sets hold (see `hpcdp.results.resolution`), else NaN. below: entry (i, j, k) is whether result i is
-    below
-    result j beyond the bounds: the certified lower bound of j is above the approximate upper limit of i, and above its
+    below result j beyond the bounds: the certified lower bound of j is above the approximate upper limit of i, and above its
     `limit`. Finite-sample for j, but **approximate** for i, as nothing certifies an upper limit: normal, one cell at a
     time, and without the regret of i's classifier.
     """

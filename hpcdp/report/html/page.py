@@ -15,12 +15,11 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from hpcdp._base.asked import option, path_of
 from hpcdp._base.files import replaced
 from hpcdp._base.rounding import at_most, percent, share
 from hpcdp._base.terminal import plain
-from hpcdp.errors import StudyError
 from hpcdp.report import audit as audits
+from hpcdp.report._spectra import check_path
 from hpcdp.report.colours import LIGHT, THEMES, drawn_colours, seen_in
 from hpcdp.report.html.contents import describe
 from hpcdp.report.html.pictures import Picture, audit_picture, curve_picture, small_picture
@@ -32,6 +31,9 @@ from hpcdp.results.composition import Spectrum
 from hpcdp.results.result import Result, rows_of
 from hpcdp.results.verdict import Verdict, judge
 
+PAGES = (".html", ".htm")
+"""What files of pages are called."""
+
 _ROWS = 8  # of a small table
 _number = count()
 
@@ -42,18 +44,12 @@ def write_page(subjects: Result | Audit | Sequence[Result | Audit], path: str | 
     A link at the path is replaced, not followed. show_rows: what is in the most exposed rows, inline databases, local paths and
     texts of exceptions too: all private. StudyError: another kind of file, or rows are asked for of a study that has none.
     """
-    check_page_path(path)
+    check_path(path, PAGES)
     text = render(subjects if isinstance(subjects, Sequence) else [subjects], show_rows)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with replaced(target) as new:
         new.write_text(text, encoding="utf-8")
-
-
-def check_page_path(path: str | Path) -> None:
-    """Refuse what is no page, StudyError."""
-    if path_of("path", path).suffix.lower() not in (".html", ".htm"):
-        raise StudyError(f"{option('path', path, '-o')} was given; accepted are .html and .htm")
 
 
 def render(subjects: Sequence[Result | Audit], show_rows: bool = False) -> str:
