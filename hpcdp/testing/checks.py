@@ -20,8 +20,7 @@ from hpcdp.mechanisms.outputs import Outputs, Schema, canonicalise, schema_of, w
 from hpcdp.study._timing import time_draws
 from hpcdp.study.claims import as_claim
 from hpcdp.study.trial_draws import equals_no_chance
-from hpcdp.testing.declaration import Declared
-from hpcdp.testing.planned import STAGES, Cell, choose_cell, levels_of, lower_bound
+from hpcdp.testing.planned import STAGES, Cell, Declared, choose_cell, levels_of, lower_bound
 from hpcdp.testing.power import LEAST_POWER, plan_sizes
 
 EXAMPLE = 'assert_private(f, d=D, d_prime=D1, claim="dp(epsilon=1)", catches="laplace(epsilon=1.5)", seconds=5)'

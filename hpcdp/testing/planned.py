@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp.analytic import ApproximateDP, SpectrumPoints
+from hpcdp.keys import digest_json
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions.bounds import joint_lower
 from hpcdp.study.claims import Claim
@@ -60,6 +61,30 @@ class Sizes:
     def total(self) -> int:
         """Draws of each database in all."""
         return self.learn + self.choose + self.test
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One check: claim, catches and seconds as the test gives them; its weight, level, draws and power against catches."""
+
+    claim: str
+    catches: str
+    seconds: float
+    weight: int
+    level: float
+    draws: tuple[int, int, int]
+    power: float
+
+    @property
+    def sizes(self) -> Sizes:
+        """Draws of each database."""
+        return Sizes(*self.draws)
+
+    @property
+    def digest(self) -> str:
+        """Of what was planned together. People may change the weight; the level must be the share that it has."""
+        planned = asdict(self) | {"draws": list(self.draws)}
+        return digest_json([planned[name] for name in sorted(planned.keys() - {"weight", "level"})])
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,9 @@ from scipy.stats import binom, laplace, norm
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.study.claims import as_claim
 from hpcdp.testing.checks import EXAMPLE, Check, PairOfLaws, check_of, make, passed
-from hpcdp.testing.declaration import Declaration, Declared
-from hpcdp.testing.planned import Cell, Sizes, View, choose_cell, levels_of, lower_bound
+from hpcdp.testing.planned import Cell, Declared, Sizes, View, choose_cell, levels_of, lower_bound
 from hpcdp.testing.power import laws_of, plan_sizes, power
-from hpcdp.testing.suite import rate_of_a_run, verdict_name
+from hpcdp.testing.suite import Declaration, rate_of_a_run, verdict_name
 
 
 def drawing(law, rng):
