@@ -11,47 +11,37 @@ from pathlib import Path
 
 from hpcdp.errors import StudyError
 
-KINDS: dict[str, tuple[str, dict[str, str]]] = {
-    "function": ("run", {"function.toml": "the study", "noisy_mean.py": "the mechanism, a Python function"}),
+_FUNCTION = "the mechanism, a Python function"
+_BESIDE: dict[str, tuple[str, dict[str, str]]] = {
+    "function": ("in Python", {"noisy_mean.py": _FUNCTION}),
     "table": (
-        "run",
-        {
-            "table.toml": "the study",
-            "largest_count.py": "the mechanism, a Python function",
-            "people.csv": "the table, whose rows are removed one after the other",
-        },
+        "a CSV file that loses each of its rows in turn",
+        {"largest_count.py": _FUNCTION, "people.csv": "the table, whose rows are removed one after the other"},
     ),
     "program": (
-        "run",
+        "in any language",
         {
-            "program.toml": "the study",
             "noisy_program.py": "the mechanism, a program in an environment of its own",
             "serve.py": "the program's side of hpcdp's protocol",
         },
     ),
     "models": (
-        "audit",
-        {"models.toml": "the study", "training.py": "the training, whose models are the mechanism's outputs"},
+        "that are trained again and again",
+        {"training.py": "the training, whose models are the mechanism's outputs"},
     ),
     "slurm": (
-        "run",
-        {
-            "slurm.toml": "the study",
-            "noisy_mean.py": "the mechanism, a Python function",
-            "site.toml": "the cluster profile, with every key explained",
-        },
+        "a function, on a cluster",
+        {"noisy_mean.py": _FUNCTION, "site.toml": "the cluster profile, with every key explained"},
     ),
 }
-"""What `hpcdp init` writes: by kind the command that runs its study, the first file, and every file with what it is."""
-
-MEANT = {
-    "function": "in Python",
-    "table": "a CSV file that loses each of its rows in turn",
-    "program": "in any language",
-    "models": "that are trained again and again",
-    "slurm": "a function, on a cluster",
-}
+MEANT = {kind: meant for kind, (meant, _) in _BESIDE.items()}
 """Of each kind what a mechanism is there."""
+
+KINDS = {
+    kind: ("audit" if kind == "models" else "run", {f"{kind}.toml": "the study"} | beside)
+    for kind, (_, beside) in _BESIDE.items()
+}
+"""What `hpcdp init` writes: by kind the command that runs its study, the first file, and every file with what it is."""
 
 SHELLS = ("bash", "zsh", "fish")
 _FILES = ("STUDY", "PROFILE", "FILE", "WHERE")  # what arguments that name files are called
