@@ -244,32 +244,6 @@ def rows_table(caption: str, columns: Sequence[Column], entries: Sequence[Entry]
     return Table(caption, [*databases, Column("row", "row"), *columns], entries, PAIRS, EVERY_ROW, listed=_SHOWN)
 
 
-def held_rows(result: Result) -> list[dict[str, Any]]:
-    """What is in the rows of the most exposed pair and of those within noise of it, an entry a pair: `row` holds it."""
-    if result.study.pairs.relative is None:
-        raise StudyError(
-            f"{option('show_rows', True)}: accepted with pairs.relative; the pairs of this study have no rows of a database"
-        )
-    exposure = find_exposure(result)
-    if exposure is None:
-        return []
-    held, entries = _contents(result), []
-    for pair in dict.fromkeys([exposure.pair, *exposure.close[: _SHOWN - 1].tolist()]):
-        entry = result.pairs[pair]
-        many = len(entry["rows"])
-        own = {"value": entry["value"]} if "value" in entry else {}
-        entries.append(
-            {
-                "pair": pair,
-                "database": entry["database"],
-                "rows": ", ".join(map(str, entry["rows"][:4])) + (", …" if many > 4 else ""),
-                "row": held[entry["database"]][entry["rows"][0]].tolist(),
-                **own,
-            }
-        )
-    return entries
-
-
 def _contents(result: Result) -> list[NDArray[Any]]:
     """The databases of a result, from its store; StudyError where it holds codes of DataFrames alone."""
     if result.study.framed:
@@ -281,7 +255,18 @@ def _contents(result: Result) -> list[NDArray[Any]]:
 
 
 def contents_table(result: Result) -> Table:
-    """What is in the most exposed rows; for who asks for it."""
+    """What is in the rows of the most exposed pair and of those within noise of it, an entry a pair; for who asks for it."""
+    if result.study.pairs.relative is None:
+        raise StudyError(
+            f"{option('show_rows', True)}: accepted with pairs.relative; the pairs of this study have no rows of a database"
+        )
+    exposure = find_exposure(result)
+    pairs = [] if exposure is None else [exposure.pair, *exposure.close[: _SHOWN - 1].tolist()]
+    held, entries = _contents(result) if pairs else [], []
+    for entry in (result.pairs[pair] for pair in dict.fromkeys(pairs)):
+        rows = entry["rows"]
+        named = ", ".join(map(str, rows[:4])) + (", …" if len(rows) > 4 else "")
+        entries.append({**entry, "rows": named, "row": held[entry["database"]][rows[0]].tolist()})
     columns = [
         Column("pair", "pair"),
         Column("database", "database"),
@@ -289,4 +274,4 @@ def contents_table(result: Result) -> Table:
         Column("row", "contents"),
         Column("value", "set to", is_optional=True),
     ]
-    return Table("Contents of the most exposed rows", columns, held_rows(result))
+    return Table("Contents of the most exposed rows", columns, entries)
