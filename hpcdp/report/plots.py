@@ -25,14 +25,13 @@ from hpcdp.report._spectra import (
 from hpcdp.report.colours import CERTIFIED, CLAIM, EXACT, MARKERS, QUIET, shades
 from hpcdp.report.exposed import find_exposure
 from hpcdp.report.plots_methods import FIGURES, draw_frame
-from hpcdp.results.comparison import exact_curve, exact_of
+from hpcdp.results.comparison import Comparison, exact_curve, exact_of
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import PURE, verify
+from hpcdp.study.claims import Claim
 
 if TYPE_CHECKING:
     from hpcdp.driver.repeats import Repeats
-    from hpcdp.results.comparison import Comparison
-    from hpcdp.study.claims import Claim
 
 _STEPS = 400  # of the curves of claims and exact laws
 _LONGEST = 40  # characters of a path in a legend

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.patches import Rectangle
@@ -26,11 +26,9 @@ from hpcdp.results.audit import Audit
 from hpcdp.results.result import Result
 from hpcdp.results.sequential import SequentialAudit
 from hpcdp.store.samples import read_blocks
+from hpcdp.study.claims import Claim
 from hpcdp.study.distributions import Conditional
 from hpcdp.study.problem import Problem
-
-if TYPE_CHECKING:
-    from hpcdp.study.claims import Claim
 
 _BINS = 60  # of sensitivities
 _AROUND = 3.0  # boxes that the right panel shows to each side of the vulnerable point

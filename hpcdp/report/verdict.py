@@ -23,13 +23,13 @@ from hpcdp.report.sentences import (
 )
 from hpcdp.report.spectrum import further_column
 from hpcdp.report.tables import Column, Table, formed, general, lower_column, text_of, wrapped
+from hpcdp.results.result import Result
 from hpcdp.results.result import to_json as json_text
 from hpcdp.results.shown import NOT_SEPARABLE, VIOLATION
 from hpcdp.results.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from hpcdp.results.ranking import Ranking
-    from hpcdp.results.result import Result
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

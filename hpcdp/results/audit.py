@@ -21,12 +21,11 @@ from hpcdp.notions.levels import share_level
 from hpcdp.results.result import Result
 from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION, Shown
 from hpcdp.store.again import resume_command
-from hpcdp.study.claims import as_claim
+from hpcdp.study.claims import Claim, as_claim
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hpcdp.study.claims import Claim
 
 Ints = NDArray[np.int64]
 Orientation = Literal["both", "forward", "reverse"]

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hpcdp.analytic import exact
+from hpcdp.analytic import Curve, exact
 from hpcdp.errors import StudyError
 from hpcdp.results.load import Exported
 from hpcdp.results.result import Result, rows_of
@@ -21,9 +21,6 @@ from hpcdp.store.root import latest_version
 from hpcdp.study.databases import Pair, enumerate_pairs
 from hpcdp.study.distributions import Conditional
 from hpcdp.study.stored import stored_databases
-
-if TYPE_CHECKING:
-    from hpcdp.analytic import Curve
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,11 +25,9 @@ from hpcdp.store.records import foreign
 from hpcdp.store.results import Arrays, refuse_misshapen
 from hpcdp.store.root import open_latest
 from hpcdp.study.file import Study
+from hpcdp.study.problem import Problem
 from hpcdp.study.stored import changed_code, history, stored_study
 from hpcdp.study.versions import read_problem
-
-if TYPE_CHECKING:
-    from hpcdp.study.problem import Problem
 
 FORMAT = 1
 """Version of what an export holds; a copy of another version is refused."""

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,6 @@ from hpcdp.results.result import Result
 from hpcdp.results.verdict import careful_error, round_up
 from hpcdp.study.claims import Claim
 from hpcdp.study.file import Study
-
-if TYPE_CHECKING:
-    from hpcdp.study.claims import Claim
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -22,7 +22,7 @@ from hpcdp.engine.method import Method
 from hpcdp.errors import StudyError
 from hpcdp.results.levels import Level, RenyiLevel, ZcdpLevel, level_at, renyi_levels, zcdp_level
 from hpcdp.results.resolution import Resolution, find_resolution
-from hpcdp.results.sequential import stored_audits, unnamed_looks
+from hpcdp.results.sequential import SequentialAudit, stored_audits, unnamed_looks
 from hpcdp.results.shown import Shown
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import foreign
@@ -37,8 +37,6 @@ from hpcdp.study.stored import changed_words
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-
-    from hpcdp.results.sequential import SequentialAudit
 
 
 @dataclass(frozen=True, eq=False, repr=False)

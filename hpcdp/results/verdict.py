@@ -19,12 +19,11 @@ from hpcdp.errors import StudyError
 from hpcdp.results.levels import INTEGRAL
 from hpcdp.results.result import Result, finite, rows_of
 from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION, Shown
-from hpcdp.study.claims import as_claim
+from hpcdp.study.claims import Claim, as_claim
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hpcdp.study.claims import Claim
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from hpcdp.errors import StudyError
 from hpcdp.report import audit as audits
@@ -32,9 +31,7 @@ from hpcdp.results.result import Result
 from hpcdp.results.sequential import SequentialAudit
 from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.verdict import judge
-
-if TYPE_CHECKING:
-    from hpcdp.study.claims import Claim
+from hpcdp.study.claims import Claim
 
 _TITLES = {
     "spectrum": "Spectrum",

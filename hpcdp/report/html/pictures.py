@@ -10,7 +10,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib
@@ -29,9 +29,7 @@ from hpcdp.results.comparison import exact_of
 from hpcdp.results.composition import Spectrum
 from hpcdp.results.result import Result
 from hpcdp.results.sequential import SequentialAudit
-
-if TYPE_CHECKING:
-    from hpcdp.study.claims import Claim
+from hpcdp.study.claims import Claim
 
 ElementTree.register_namespace("", "http://www.w3.org/2000/svg")
 
