@@ -113,7 +113,7 @@ def _play(options: argparse.Namespace, study: Any, claim: Any, store: Path, pict
 
     again = shlex.join(["hpcdp", *options.given])
     is_drawn = options.plot is not False
-    options.found = store
+    options.kept_in = store
     with stoppable(where) as stop:
         problem, trial = resolve(study, say, where.library_threads)
         refuse_unplayable(problem)
@@ -140,7 +140,7 @@ def check(options: argparse.Namespace) -> int:
     study = Study.from_dict(parse_toml(text), folder)
     if not takes_rng:
         say(f"{call} takes no rng: its randomness is its own, so that another run draws other outputs")
-    options.found = options.store
+    options.kept_in = options.store
     with on_stderr() as progress:
         result = run_study(study, options.store, progress=progress, workers=options.workers)
     code = verify(argparse.Namespace(store=result.store, claim=None, format="table", incomplete=False, show_rows=False))

@@ -127,7 +127,7 @@ def _stopped(error: Stopped, options: argparse.Namespace) -> int:
         from hpcdp.clusters.submit import submit_next
         from hpcdp.study.stored import stored_study
 
-        layout = open_layout(options.found)
+        layout = open_layout(options.kept_in)
         name = stored_study(layout, latest_version(layout)).name
         try:
             job = submit_next(layout, job_folder(layout, name))
@@ -141,7 +141,7 @@ def _stopped(error: Stopped, options: argparse.Namespace) -> int:
 
 def _go_on(options: argparse.Namespace) -> str:
     """What becomes of an interrupted command: the command that goes on with its run where it ran, once there is a store."""
-    store: Path | None = getattr(options, "found", None)
+    store: Path | None = getattr(options, "kept_in", None)
     if store is None or not is_store(store):
         return "; nothing was stored" if store is not None else ""
     place = getattr(options, "cluster", "local")

@@ -92,7 +92,7 @@ def resume(options: argparse.Namespace) -> None:
     from hpcdp.driver.driver import resolve_latest
 
     where, store = placed(options), options.store
-    options.found = store
+    options.kept_in = store
     with stoppable(where) as stop:
         problem, trial = resolve_latest(
             store, options.allow_changed_code, options.trust_code, say, where.library_threads
@@ -155,7 +155,7 @@ def resolved(options: argparse.Namespace, study: Any, store: Path, where: Any) -
     from hpcdp.study.resolving import resolve
     from hpcdp.study.versions import refuse_other_study
 
-    options.found = store
+    options.kept_in = store
     with stoppable(where) as stop:
         problem, trial = resolve(study, say, where.library_threads)
         refuse_other_study(store, problem, options.allow_changed_code)

@@ -125,19 +125,19 @@ def _refuted(result: Result, pure: dict[str, Any]) -> list[str]:
         return []
     low, high = at_least(refuted["densities"][0], ".4g"), at_most(refuted["densities"][1], ".4g")
     if "points" in refuted and domain is not None:
-        one, other = (f"{point:.5g}" for point in refuted["points"])
+        dense, thin = (f"{point:.5g}" for point in refuted["points"])
         return [
             f"REFUTED: D = {domain.lipschitz:g}. The density in {_bin(refuted['bin'])} is at least {low} on "
-            f"average at midpoint {one}, and at most {high} at {other}: it changes faster with the input than D "
+            f"average at midpoint {dense}, and at most {high} at {thin}: it changes faster with the input than D "
             "allows, so that there is no upper limit. The lower one needs no D.",
             "",
         ]
     side = f"at midpoint {refuted['point']:.5g}" if "point" in refuted else None
     side = side or f"of {refuted['side']} of pair {refuted['pair']}"
-    one, other = (_bin(ends) for ends in refuted["bins"])
+    dense, thin = (_bin(ends) for ends in refuted["bins"])
     return [
-        f"REFUTED: C = {pure['lipschitz']:g}. The density {side} is at least {low} in {one} on average, and at most {high} "
-        f"in {other}: it changes faster than C allows, so that there is no upper limit. The lower one needs no C.",
+        f"REFUTED: C = {pure['lipschitz']:g}. The density {side} is at least {low} in {dense} on average, and at most {high} "
+        f"in {thin}: it changes faster than C allows, so that there is no upper limit. The lower one needs no C.",
         "",
     ]
 
