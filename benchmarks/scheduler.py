@@ -25,14 +25,13 @@ from distributed import Client, SpecCluster, Worker, WorkerPlugin
 from benchmarks.studies import laplace_study
 from hpcdp._base.node import ProcessDied
 from hpcdp.clusters.remote import OnDask
-from hpcdp.engine.costs import Costs
 from hpcdp.engine.execute import execute
 from hpcdp.engine.index import Index
 from hpcdp.engine.method import schedule
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.sampling import task_seconds
 from hpcdp.engine.stopping import Stop
-from hpcdp.engine.task import Task
+from hpcdp.engine.task import Costs, Task
 from hpcdp.study.resolving import resolve
 
 _CHUNK = 64

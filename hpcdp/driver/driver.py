@@ -17,19 +17,22 @@ from hpcdp._base.asked import asking, path_of
 from hpcdp._base.signals import as_interruptions, ignored
 from hpcdp.clusters import TaskExecutor, Where, default_workers, parse_place
 from hpcdp.driver.plan import refuse_endless, refuse_unfit
-from hpcdp.engine.cluster_needs import cluster_needs
-from hpcdp.engine.costs import Costs, seconds_alone
 from hpcdp.engine.execute import Outcome, execute, run_batches
 from hpcdp.engine.executors import Executors, Options, at_once, refuse_place
-from hpcdp.engine.failures import RunFailed, describe_killed, failed
-from hpcdp.engine.identical_chunks import refuse_identical_chunks
 from hpcdp.engine.index import Index, read_index
 from hpcdp.engine.method import method_of, schedule
 from hpcdp.engine.monitor import Monitor
-from hpcdp.engine.outcomes import no_memory, unusable
+from hpcdp.engine.outcomes import RunFailed, describe_killed, failed, no_memory, unusable
 from hpcdp.engine.progress import Progress, progress_shown
-from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded, set_record_aside
+from hpcdp.engine.repair import (
+    check_samples,
+    read_sound_index,
+    refuse_identical_chunks,
+    remove_unrecorded,
+    set_record_aside,
+)
 from hpcdp.engine.stopping import Stopped
+from hpcdp.engine.task import Costs, cluster_needs, seconds_alone
 from hpcdp.engine.tasks import draws_vary
 from hpcdp.errors import DamagedError, HpcdpError, PlaceError, StudyError
 from hpcdp.notions.bounds import BOUNDS_VERSION

@@ -19,12 +19,10 @@ from hpcdp._base.rounding import at_most, duration, percent
 from hpcdp.clusters import default_workers
 from hpcdp.clusters.profile import Profile
 from hpcdp.engine.accuracy import dimension, state_lines
-from hpcdp.engine.cluster_needs import cluster_needs
-from hpcdp.engine.costs import Costs, runs_here, seconds_alone
 from hpcdp.engine.index import Index, read_index
 from hpcdp.engine.method import method_of, schedule
-from hpcdp.engine.store_files import describe_files
-from hpcdp.engine.task import Amounts, Task
+from hpcdp.engine.sampling import describe_files
+from hpcdp.engine.task import Amounts, Costs, Task, cluster_needs, runs_here, seconds_alone
 from hpcdp.errors import StudyError
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.mechanisms import STORED

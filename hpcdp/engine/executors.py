@@ -14,10 +14,9 @@ from hpcdp.clusters import Where, connect, default_workers, parse_place, silence
 from hpcdp.clusters.executors import TaskExecutor, open_in_process, open_node
 from hpcdp.clusters.folder import job_folder
 from hpcdp.engine.context import forget_contexts
-from hpcdp.engine.costs import runs_here
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.stopping import Stop
-from hpcdp.engine.task import Task
+from hpcdp.engine.task import Task, runs_here
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms import READERS, SCORES
 from hpcdp.mechanisms.functions import Parcel

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from hpcdp.engine.accuracy import Statement, state_accuracy
-from hpcdp.engine.costs import Costs
 from hpcdp.engine.derived import Derived, Floats, Records
 from hpcdp.engine.index import Index
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.sampling import TaskList
 from hpcdp.engine.series import Effort, Phase, Planner, Series, seconds_left
 from hpcdp.engine.sweep import sweep
-from hpcdp.engine.task import Amounts, Progress, Task
+from hpcdp.engine.task import Amounts, Costs, Progress, Task
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses import kind_of, refuse_outputs, refuse_unusable, validate_parameters
 from hpcdp.mechanisms.outputs import Outputs

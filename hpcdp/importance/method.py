@@ -9,12 +9,11 @@ from typing import Any
 
 from hpcdp.engine.accuracy import Statement
 from hpcdp.engine.context import Context
-from hpcdp.engine.costs import Costs
 from hpcdp.engine.index import Index, first_of
 from hpcdp.engine.method import Learned, Rows, memory
 from hpcdp.engine.outcomes import Report
 from hpcdp.engine.series import Effort, Phase, Series
-from hpcdp.engine.task import Amounts
+from hpcdp.engine.task import Amounts, Costs
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.importance import words
 from hpcdp.importance.generator import draw_tape

@@ -12,10 +12,9 @@ import numpy as np
 
 from hpcdp._base.rounding import at_most, duration
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.engine.costs import Costs
-from hpcdp.engine.index import Index, Span, first_of
+from hpcdp.engine.index import Index, Span, first_of, gaps
 from hpcdp.engine.series import Series
-from hpcdp.engine.spans import gaps
+from hpcdp.engine.task import Costs
 from hpcdp.importance.bounds import leftover_draws, split_level
 from hpcdp.keys import digest_json
 from hpcdp.store.stages import Stage

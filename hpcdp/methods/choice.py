@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hpcdp.engine.costs import Costs
 from hpcdp.engine.method import Rows
+from hpcdp.engine.task import Costs
 from hpcdp.mechanisms import READERS
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.study.combinations import options_of

@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 
 from hpcdp.engine.accuracy import Statement, state_accuracy
 from hpcdp.engine.context import Context
-from hpcdp.engine.costs import Costs
-from hpcdp.engine.derived import Bools, Entry, Floats, Ints, Records, fewest
-from hpcdp.engine.entries import CELL, counted_cells, maximum_of
+from hpcdp.engine.derived import CELL, Bools, Entry, Floats, Ints, Records, counted_cells, fewest, maximum_of
 from hpcdp.engine.index import Columns, Index, first_of
 from hpcdp.engine.method import Method, Prints, Rows, Run
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.series import Effort, Phase, Series
-from hpcdp.engine.task import Amounts
+from hpcdp.engine.task import Amounts, Costs
 from hpcdp.errors import DamagedError, MechanismError, StoreError
 from hpcdp.keys import digest_json
 from hpcdp.losses import validate_parameters

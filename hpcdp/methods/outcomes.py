@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.engine.derived import Floats, Ints
-from hpcdp.engine.entries import counted_cells, maximum_of
+from hpcdp.engine.derived import Floats, Ints, counted_cells, maximum_of
 from hpcdp.engine.method import Run
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.spectrum import make_cells

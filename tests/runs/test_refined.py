@@ -25,7 +25,7 @@ from studies import REFINED, make_study, run
 
 from hpcdp.analytic import GaussianShift
 from hpcdp.engine.context import open_context
-from hpcdp.engine.failures import RunFailed
+from hpcdp.engine.outcomes import RunFailed
 from hpcdp.losses.refined.refined import refine
 from hpcdp.methods.sample_split.foreseen import rates_of
 from hpcdp.methods.sample_split.tallying import learn_refined, restore_pilot

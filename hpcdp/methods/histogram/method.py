@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from hpcdp.engine.context import Context
-from hpcdp.engine.costs import Costs
-from hpcdp.engine.derived import Floats, Records
-from hpcdp.engine.entries import no_cells
+from hpcdp.engine.derived import Floats, Records, no_cells
 from hpcdp.engine.index import Index
 from hpcdp.engine.method import NO_ETA, Adder, Method, Rows, Run
 from hpcdp.engine.series import Effort, Phase, Series
-from hpcdp.engine.task import Amounts, Task
+from hpcdp.engine.task import Amounts, Costs, Task
 from hpcdp.errors import StudyError
 from hpcdp.losses.histogram.counting import OutsideError, count_bins
 from hpcdp.losses.histogram.parameters import FINE

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.engine.derived import Entry, Floats, Ints, Records
-from hpcdp.engine.entries import counted_cells, maximum_of, points_of
+from hpcdp.engine.derived import Entry, Floats, Ints, Records, counted_cells, maximum_of, points_of
 from hpcdp.engine.index import Columns, Index, Span
 from hpcdp.engine.method import Run
 from hpcdp.errors import StoreError

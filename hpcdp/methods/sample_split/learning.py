@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from hpcdp.engine.context import Context
-from hpcdp.engine.counting import restored
 from hpcdp.engine.method import Learned, method_of
 from hpcdp.engine.outcomes import Report
 from hpcdp.engine.series import Series
 from hpcdp.engine.sweep import sweep
+from hpcdp.engine.tasks import restored
 from hpcdp.losses.protocol import Counter, Decides, Densities, Model, Side
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.methods.sample_split.tallying import learn_refined

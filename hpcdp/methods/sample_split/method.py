@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from hpcdp.engine.context import Context
-from hpcdp.engine.costs import Costs
 from hpcdp.engine.derived import Entry, Floats, Records
 from hpcdp.engine.index import Index, Span, first_of
 from hpcdp.engine.method import Adder, Learned, Method, Rows, Run, memory, pair_effort
 from hpcdp.engine.outcomes import Report
 from hpcdp.engine.sampling import TaskList
 from hpcdp.engine.series import Effort, Phase, Planner, Series, seconds_left
-from hpcdp.engine.task import Amounts, Progress, Task
+from hpcdp.engine.task import Amounts, Costs, Progress, Task
 from hpcdp.errors import StudyError
 from hpcdp.losses import LOSSES, kind_of
 from hpcdp.losses.protocol import Counter

@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from hpcdp.engine.costs import Costs
-from hpcdp.engine.index import Index, first_of
+from hpcdp.engine.index import Index, first_of, merged_length, without
 from hpcdp.engine.sampling import BLOCK_PAIRS, TaskList, batches, cut
-from hpcdp.engine.spans import merged_length, without
-from hpcdp.engine.task import Progress, Work
+from hpcdp.engine.task import Costs, Progress, Work
 from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
 from hpcdp.store.tallies import BOTH, TallySpan

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.engine.context import Context
+from hpcdp.engine.index import disjoint, gaps
 from hpcdp.engine.outcomes import Failure, NewFile, Report
-from hpcdp.engine.spans import disjoint, gaps
 from hpcdp.engine.sweep import sweep
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses.protocol import Counter

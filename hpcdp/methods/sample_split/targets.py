@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.engine.costs import Costs
 from hpcdp.engine.index import Index, first_of
+from hpcdp.engine.task import Costs
 from hpcdp.methods.classes import training_counts
 from hpcdp.notions.spectrum import by_direction, exceedances
 from hpcdp.store.layout import Generation, Layout
