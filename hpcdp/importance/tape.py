@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp.errors import MechanismError
 from hpcdp.importance import _kernels as kernels
-from hpcdp.importance.kinds import CODES, NAMES, Entry, Proposal, log_ratios
-from hpcdp.importance.source import Source
+from hpcdp.importance.kinds import CODES, NAMES, Entry, Proposal, Source, log_ratios
 from hpcdp.mechanisms.streams import Bits, Floats, Stream, _shape, broadcast_shape
 
 Ints = NDArray[np.int64]

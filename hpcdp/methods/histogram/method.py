@@ -17,20 +17,20 @@ from hpcdp.errors import StudyError
 from hpcdp.losses.histogram.counting import OutsideError, count_bins
 from hpcdp.losses.histogram.parameters import FINE
 from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.methods.classes import entries_of_outcomes
 from hpcdp.methods.histogram.decisions import (
     bin_key,
     counts_of,
     decide,
     decided,
     decision_or_words,
+    describe_plan,
     given,
     learns,
     sized,
     training_bins,
 )
 from hpcdp.methods.histogram.interval import describe_interval
-from hpcdp.methods.histogram.sizes import describe_plan
-from hpcdp.methods.outcomes import entries_of_outcomes
 from hpcdp.notions.bins import refuse_atoms
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage

@@ -20,7 +20,7 @@ from hpcdp.study.problem import Problem, describe_pairs
 class LearnPilots(Work):
     """Learn and store the pilots of these pairs."""
 
-    does: ClassVar[str] = "hpcdp.methods.sample_split.tallying:learn_pilots"
+    does: ClassVar[str] = "hpcdp.methods.sample_split.learning:learn_pilots"
     pairs: tuple[int, ...]
 
     def split(self) -> Sequence[LearnPilots]:
@@ -34,7 +34,7 @@ class LearnPilots(Work):
 class Tally(Work):
     """Tally a range of a stage's chunks, of one side or of both, for pairs that share D."""
 
-    does: ClassVar[str] = "hpcdp.methods.sample_split.tallying:tally"
+    does: ClassVar[str] = "hpcdp.methods.sample_split.learning:tally"
     pairs: tuple[int, ...]
     stage: str
     start: int
