@@ -27,7 +27,7 @@ from hpcdp._base.node import ProcessDied
 from hpcdp.clusters.remote import OnDask
 from hpcdp.engine.execute import execute
 from hpcdp.engine.index import Index
-from hpcdp.engine.method import schedule
+from hpcdp.engine.method import method_of
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.sampling import task_seconds
 from hpcdp.engine.stopping import Stop
@@ -72,7 +72,9 @@ def graph(tasks: int) -> list[Task]:
     """The tasks of a study whose test stage has so many chunks, each long enough to be a task of its own."""
     problem, _ = resolve(laplace_study("scheduler", 1024, tasks * _CHUNK, "none", chunk=_CHUNK))
     per_sample = 20.0 / (2 * _CHUNK)
-    found = schedule(problem, Index(), Costs(draw=0.0, write=0.0, read=0.0, learn=1e-9, count=per_sample), 128)
+    found = method_of(problem).tasks(
+        problem, Index(), Costs(draw=0.0, write=0.0, read=0.0, learn=1e-9, count=per_sample), 128
+    )
     counts = [task for task in found if task.kind == "count"]
     assert len(counts) == tasks
     return found

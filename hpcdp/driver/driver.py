@@ -20,7 +20,7 @@ from hpcdp.driver.plan import refuse_endless, refuse_unfit
 from hpcdp.engine.execute import Outcome, execute, run_batches
 from hpcdp.engine.executors import Executors, Options, at_once, refuse_place
 from hpcdp.engine.index import Index, read_index
-from hpcdp.engine.method import method_of, schedule
+from hpcdp.engine.method import method_of
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.outcomes import RunFailed, describe_killed, failed, no_memory, unusable
 from hpcdp.engine.progress import Progress, progress_shown
@@ -263,7 +263,7 @@ def _drive(
     index = read_sound_index(layout, problem, progress)
     remove_unrecorded(layout, index)
     root = str(layout.root.resolve())
-    tasks = schedule(problem, index, costs, workers)
+    tasks = method_of(problem).tasks(problem, index, costs, workers)
     expected = cluster_needs(tasks, where.profile) if where.profile else None
 
     monitor = Monitor(progress, options.stop, lease.lost.is_set, partial(describe_killed, problem), expected)
@@ -279,7 +279,7 @@ def _drive(
             reading = costs.read * len(problem.laws) * sum(stage.total for stage in problem.kept_stages)
             if check_samples(executor(reading), layout, root, version, problem, index, monitor):
                 index = read_sound_index(layout, problem, progress)
-                tasks = schedule(problem, index, costs, workers)
+                tasks = method_of(problem).tasks(problem, index, costs, workers)
         outcome = Outcome()
         while True:
             if tasks:
@@ -294,7 +294,7 @@ def _drive(
             for words in _first(decided):
                 progress.note(words)
             problem = with_decisions(layout, problem)
-            before, tasks = tasks, schedule(problem, index, costs, workers)
+            before, tasks = tasks, method_of(problem).tasks(problem, index, costs, workers)
             if tasks and {task.kind for task in before} != {task.kind for task in tasks}:
                 for name, words in method.describe_choices(problem, index, costs, at_once(options, where)):
                     progress.note(f"  {name:<14} {words}")

@@ -16,12 +16,13 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from hpcdp._base.node import ProcessDied
 from hpcdp.clusters.executors import Call, TaskExecutor
+from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.outcomes import Failure, NewFile, Report, stage_file
-from hpcdp.engine.stopping import Stop, Stopped
+from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.task import Task
 from hpcdp.engine.tasks import run_task
 from hpcdp.errors import LeaseError, PlaceError, StoreError
@@ -106,31 +107,13 @@ _TICK = 0.5  # seconds between looks at what is no finished task: signals, lost 
 _QUIET = 60.0  # seconds without a finished task after which a run says that it lives
 
 
-class Watch(Protocol):
-    """What the engine tells and asks while it runs."""
-
-    stop: Stop
-
-    def done(self, task: Task, seconds: float) -> None:
-        """A task is done and took so long."""
-
-    def note(self, text: str) -> None:
-        """One line of news."""
-
-    def is_lost(self) -> bool:
-        """Whether another run has taken the store over."""
-
-    def as_failure(self, task: Task, died: ProcessDied) -> Failure:
-        """What to report of a task that ended its process each time."""
-
-
 class Window:
     """Calls on their way, and what the wait for them looks at. underway: what those were begun for that have not ended.
 
     idle: called every half second of a wait.
     """
 
-    def __init__(self, executor: TaskExecutor, watch: Watch, idle: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, executor: TaskExecutor, watch: Monitor, idle: Callable[[], None] = lambda: None) -> None:
         self.executor, self.watch, self._idle = executor, watch, idle
         self.underway: dict[Future[Any], Any] = {}
         self._ended: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
@@ -237,7 +220,7 @@ def execute(
     version: int,
     generation: Generation,
     tasks: Sequence[Task],
-    watch: Watch,
+    watch: Monitor,
     function: Callable[..., Any] = run_task,
 ) -> Outcome:
     """Run all tasks; what ends its process again and again becomes a failure, and the rest goes on.
@@ -313,7 +296,7 @@ def split(task: Task) -> list[Task]:
 
 
 def run_batches(
-    executor: TaskExecutor, watch: Watch, function: Callable[..., Any], batches: Sequence[tuple[Any, ...]], name: str
+    executor: TaskExecutor, watch: Monitor, function: Callable[..., Any], batches: Sequence[tuple[Any, ...]], name: str
 ) -> list[Any]:
     """Results of function(*batch) for all batches, in their order; ends at once when a stop is requested."""
     results: list[Any] = [None] * len(batches)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,20 +18,20 @@ from hpcdp.store.tallies import TallySpan, recorded_tallies
 from hpcdp.study.decisions import known_choice
 
 
-class Ranged(Protocol):
-    """Chunks start to stop of a stage, which held so many samples per database."""
+@dataclass(frozen=True, eq=False)
+class Span:
+    """Sums over chunks start to stop of a stage, from one record. samples: of one database in these chunks. sums: by name."""
 
-    @property
-    def start(self) -> int: ...
+    start: int
+    stop: int
+    samples: int
+    sums: Mapping[str, Any]
 
-    @property
-    def stop(self) -> int: ...
-
-    @property
-    def samples(self) -> int: ...
+    def __getitem__(self, name: str) -> Any:
+        return self.sums[name]
 
 
-S = TypeVar("S", bound=Ranged)
+S = TypeVar("S", Span, TallySpan)
 
 
 def disjoint(spans: Iterable[S], stage: Stage) -> list[S]:
@@ -46,12 +46,12 @@ def disjoint(spans: Iterable[S], stage: Stage) -> list[S]:
     return chosen
 
 
-def gaps(spans: Sequence[Ranged], stage: Stage) -> list[range]:
+def gaps(spans: Sequence[Span | TallySpan], stage: Stage) -> list[range]:
     """Ranges of the stage's chunks that none of these disjoint spans, in order, holds."""
     return without([range(stage.chunks)], spans)
 
 
-def without(ranges: Iterable[range], taken: Sequence[Ranged | range]) -> list[range]:
+def without(ranges: Iterable[range], taken: Sequence[Span | TallySpan | range]) -> list[range]:
     """Parts of these ranges that lie in none of the taken ones, which are disjoint and in order."""
     rest = []
     for part in ranges:
@@ -82,19 +82,6 @@ def samples_between(stage: Stage, start: int, stop: int) -> int:
 
 Columns = tuple[float, ...]
 """What the columns of sums are of, such as thresholds of L̂; empty where nothing tells columns apart."""
-
-
-@dataclass(frozen=True, eq=False)
-class Span:
-    """Sums over chunks start to stop of a stage, from one record. samples: of one database in these chunks. sums: by name."""
-
-    start: int
-    stop: int
-    samples: int
-    sums: Mapping[str, Any]
-
-    def __getitem__(self, name: str) -> Any:
-        return self.sums[name]
 
 
 @dataclass

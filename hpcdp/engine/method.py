@@ -358,11 +358,6 @@ def method_of(problem: Problem) -> Method:
     return cast("Method", problem.method)
 
 
-def schedule(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
-    """The tasks that are left, in the order in which they should start; every `after` comes before."""
-    return method_of(problem).tasks(problem, index, costs, workers)
-
-
 def pair_effort(problem: Problem, costs: Costs) -> Effort:
     """Seconds to learn a pair, and to count one chunk of both sides of it; drawing takes none where samples are kept."""
     train, test = problem.train, problem.test

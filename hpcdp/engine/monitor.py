@@ -39,7 +39,7 @@ class _Slow:
 
 
 class Monitor:
-    """What the engine tells and asks (`engine.Watch`); its news go into the lease with each heartbeat."""
+    """What the engine tells and asks while it runs; its news go into the lease with each heartbeat."""
 
     def __init__(
         self,

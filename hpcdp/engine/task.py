@@ -103,9 +103,6 @@ _BOUND = 2.5e-4  # the bounds of a cell
 
 _SMALL = 3.0  # seconds of work: workers take as long to start
 
-UNSCHEDULED_SECONDS = 60.0
-"""Work of so many seconds gets Dask's scheduler on one machine too, which takes a second to start."""
-
 
 @dataclass(frozen=True)
 class Costs:

@@ -17,11 +17,8 @@ from numpy.typing import NDArray
 
 from hpcdp.importance import _chain_kernels as chain
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import CHAINED, PLAIN, Component
+from hpcdp.importance.kinds import CHAINED, PLAIN, Component, Floats, Ints
 from hpcdp.importance.pool import Elite
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _MOST_PLACES = 16  # of a kind
 _MATTERS = 0.1  # of the largest coefficient, from which on a place matters

@@ -9,12 +9,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.index import first_of
 from hpcdp.importance.bounds import split_level
-from hpcdp.importance.kinds import Proposal
+from hpcdp.importance.kinds import Bools, Floats, Proposal
 from hpcdp.importance.levels import Learned
 from hpcdp.importance.mixtures import Goal, least_counted
 from hpcdp.importance.ownership import Ownership
@@ -22,10 +21,6 @@ from hpcdp.importance.plan import CHUNK, FEW, PLAIN, WEIGHING, Bets, Choice, tap
 from hpcdp.importance.training import LOOK, Direction, draws_for, leftover_for
 from hpcdp.notions.levels import share_level
 from hpcdp.study.problem import Problem
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of the aims that other cells may have
 _MAIN_CERTIFIED = 0.9  # what aims weigh at least, of all, where a certificate is asked for

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from hpcdp.importance import _chain_kernels as chains
 from hpcdp.importance import _kernels as kernels
 from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, LAPLACE, NORMAL, UNIFORM
-from hpcdp.mechanisms.streams import Bits, Floats
+from hpcdp.mechanisms.streams import Bits
 
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Component = Mapping[str, Floats]
 """By kind of variate a table (K, P) of parameters by place on the tape; places beyond are plain."""

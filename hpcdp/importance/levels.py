@@ -12,20 +12,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpcdp.importance.chains import can_chain, is_score
 from hpcdp.importance.curve import delta_by_loss
 from hpcdp.importance.fit import fit, wild
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import Proposal, join
+from hpcdp.importance.kinds import Floats, Ints, Proposal, join
 from hpcdp.importance.mixtures import MOST_TOLD, Goal, mixtures_of, side_of
 from hpcdp.importance.pool import Above, Known, Pool
 from hpcdp.importance.training import Direction, Taught
 from hpcdp.losses.line.cells import LineCells
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 Draw = Callable[[int, Proposal, int, int], tuple[Floats, Tape]]
 """Outputs on the line, and their tape, of (side, proposal, size, number of the call)."""

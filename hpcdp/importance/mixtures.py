@@ -16,18 +16,13 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpcdp.importance.chains import Near, can_chain
 from hpcdp.importance.curve import delta_by_loss
 from hpcdp.importance.fit import count_modes, fit
-from hpcdp.importance.kinds import Component, is_chain
+from hpcdp.importance.kinds import Bools, Component, Floats, Ints, is_chain
 from hpcdp.importance.pool import FEWEST, Above, Known, Pool, ratios_of
 from hpcdp.importance.training import sums_above
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 Aims = Callable[[Floats], list[tuple[int, int]]]
 """(direction, column of ε) of the cells that matter most, from δ̂ (2, epsilons), NaN where it is not told."""

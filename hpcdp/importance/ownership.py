@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpcdp.errors import MechanismError
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import BINS, PLAIN, Proposal
+from hpcdp.importance.kinds import BINS, PLAIN, Floats, Proposal
 from hpcdp.mechanisms.outputs import Outputs
 
-Floats = NDArray[np.float64]
 Trial = Callable[..., tuple[Outputs, Tape]]
 """Outputs and tape of (size, seed, by_rows=…, flat=…, exchanged=(rows, seed), proposal=…)."""
 

@@ -16,6 +16,7 @@ from hpcdp.engine.index import Index, Span, first_of, gaps
 from hpcdp.engine.series import Series
 from hpcdp.engine.task import Costs
 from hpcdp.importance.bounds import leftover_draws, split_level
+from hpcdp.importance.training import KEPT_BACK, LOOK
 from hpcdp.keys import digest_json
 from hpcdp.store.stages import Stage
 from hpcdp.study.claims import parse_claim
@@ -304,8 +305,6 @@ def _before(problem: Problem, costs: Costs, workers: int, pairs: int) -> Words:
 
 def _certificate(problem: Problem, costs: Costs, workers: int, pairs: int) -> str:
     """What a certificate of the target takes, as far as it and a claim tell. Heuristic: δ is taken to be so."""
-    from hpcdp.importance.training import KEPT_BACK, LOOK
-
     e = problem.study.estimate
     aim, unasked = _aim(problem), ""
     if e.target is not None and not e.certify:

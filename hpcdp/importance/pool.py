@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 from hpcdp.importance._kernels import mix_log_weights
 from hpcdp.importance.curve import fit_weighted, weighted_sums
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import Component, is_chain, join, log_ratios
+from hpcdp.importance.kinds import Component, Floats, Ints, is_chain, join, log_ratios
 from hpcdp.losses.line.cells import LineCells
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 FEWEST = 50.0
 """Outputs' worth in a set that tell anything of it."""

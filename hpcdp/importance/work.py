@@ -22,7 +22,7 @@ from hpcdp.importance._kernels import find_inside
 from hpcdp.importance.bounds import spread
 from hpcdp.importance.choice import asked_of, choose, goal_of
 from hpcdp.importance.generator import Tape, draw_tape
-from hpcdp.importance.kinds import Proposal
+from hpcdp.importance.kinds import Bools, Floats, Ints, Proposal
 from hpcdp.importance.levels import learn
 from hpcdp.importance.ownership import NOT_OWN, ONE, OUTPUTS, find_rows, keeps_rows
 from hpcdp.importance.plan import CHUNK, FEW, LOOKED, Choice, few_of, last_of, level_series, tape_keys
@@ -44,9 +44,6 @@ from hpcdp.study.named_code import names_code
 from hpcdp.study.problem import Problem
 from hpcdp.study.sampler import Sampler
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 State = dict[str, NDArray[Any]]
 Layout = list[tuple[str, int]]  # see `Tape.layout`
 
@@ -375,6 +372,3 @@ def _hits(test: Judge, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any
         return {"hits": [0] * beyond.size, "union": 0}
     hits, union = count_leftover(*tape.log_weights(which), test.classes(places[which])[direction], cells)
     return {"hits": hits.tolist(), "union": union}
-
-
-"""What this way does."""

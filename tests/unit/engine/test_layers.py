@@ -50,7 +50,6 @@ LATE = {
     "hpcdp.mechanisms.outputs": "numba",
     "hpcdp.mechanisms.sparse_vector": "numba",
     "hpcdp.notions.bounds": "numba",
-    "hpcdp.importance.plan": "numba",
     "hpcdp.report.status": "numba",
     "hpcdp.study.sampler": "numba",
 }
