@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,8 @@ from hpcdp.store.layout import Layout
 from hpcdp.store.results import Arrays
 from hpcdp.store.root import latest_version
 from hpcdp.study.estimate import Estimate
+from hpcdp.study.problem import Problem
 from hpcdp.study.versions import read_problem
-
-if TYPE_CHECKING:
-    from hpcdp.study.problem import Problem
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

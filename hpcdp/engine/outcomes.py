@@ -10,9 +10,8 @@ from uuid import uuid4
 
 from hpcdp._base.node import ProcessDied
 from hpcdp._base.raised import readable
-from hpcdp.engine.context import ChunkError
 from hpcdp.engine.task import Task
-from hpcdp.errors import HpcdpError, StoreError, StudyError
+from hpcdp.errors import HpcdpError, MechanismError, StoreError, StudyError
 from hpcdp.store.again import resume_command
 from hpcdp.store.layout import Layout
 from hpcdp.store.root import has_lost_its_root, is_store
@@ -24,6 +23,17 @@ from hpcdp.study.problem import Problem
 from hpcdp.study.trial_draws import unanswered
 
 _CARRIED = 1 << 20  # bytes of a file that a report carries; larger ones a task writes itself, behind the gate
+
+
+class ChunkError(MechanismError):
+    """The mechanism failed on one chunk. where: the chunk in words; reason: what it did."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"{where}: {reason}")
+        self.where, self.reason = where, reason
+
+    def __reduce__(self) -> tuple[type[ChunkError], tuple[str, str]]:
+        return type(self), (self.where, self.reason)
 
 
 @dataclass(frozen=True)

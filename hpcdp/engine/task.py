@@ -11,16 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from hpcdp.clusters.profile import Profile
 from hpcdp.losses import kind_of, validate_parameters
+from hpcdp.store.layout import Layout
+from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
-
-if TYPE_CHECKING:
-    from hpcdp.store.layout import Layout
-    from hpcdp.study.problem import Problem
-    from hpcdp.study.trial_draws import Trial
+from hpcdp.study.trial_draws import Trial
 
 
 @dataclass(frozen=True)

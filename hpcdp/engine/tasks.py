@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from hpcdp.engine.context import ChunkError, Context, open_context
+from hpcdp.engine.context import Context, open_context
 from hpcdp.engine.method import Learned, Prints, method_of
-from hpcdp.engine.outcomes import Failure, NewFile, Report, no_memory, stage_file, unusable
+from hpcdp.engine.outcomes import ChunkError, Failure, NewFile, Report, no_memory, stage_file, unusable
 from hpcdp.engine.sampling import Block, Draw
 from hpcdp.engine.series import Count, Learn, Series, record_name
 from hpcdp.engine.task import Task

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from hpcdp._base.doing import drawing
 from hpcdp._base.node import NodeExecutor, ProcessDied
 from hpcdp._base.raised import readable
-from hpcdp.engine.context import ChunkError, Context
-from hpcdp.engine.outcomes import Found, NewFile, Report
+from hpcdp.engine.context import Context
+from hpcdp.engine.outcomes import ChunkError, Found, NewFile, Report
 from hpcdp.engine.series import Series, record_name
 from hpcdp.errors import DamagedError, HpcdpError, MechanismError
 from hpcdp.importance._kernels import find_inside

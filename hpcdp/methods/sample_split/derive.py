@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,7 @@ from hpcdp.notions.spectrum import by_direction, exceedances, make_cells, told_p
 from hpcdp.notions.tradeoff import make_tradeoff
 from hpcdp.notions.variational import choose_scores, class_losses, place_bets, variational_lower
 from hpcdp.store.results import Arrays
-
-if TYPE_CHECKING:
-    from hpcdp.study.problem import Problem
+from hpcdp.study.problem import Problem
 
 _FEWEST_CHUNKS = 30  # with fewer, the spread over chunks is itself too uncertain
 

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.engine.context import Context
+from hpcdp.engine.context import Context, sweep
 from hpcdp.engine.index import disjoint, gaps
 from hpcdp.engine.method import Learned, method_of
 from hpcdp.engine.outcomes import Failure, NewFile, Report
 from hpcdp.engine.series import Series
-from hpcdp.engine.sweep import sweep
 from hpcdp.engine.tasks import restored
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses.protocol import Counter, Decides, Densities, Model, Side
