@@ -72,10 +72,7 @@ class Context:
         return replace(self, layout=replace(self.layout, generation=generation))
 
     def chunks(self, stage: Stage, law: str, chunks: range, out: Outputs | None = None) -> Iterator[Outputs]:
-        """A law's chunks in order: from the store where the study keeps them, else drawn again from their keys.
-
-        out: of all outputs of the stage, where each is put.
-        """
+        """A law's chunks in order, stored or drawn again from their keys. out: of all outputs of the stage, where each is put."""
         problem = self.problem
         if stage in problem.kept_stages:
             yield from read_blocks(self.layout, stage, law, problem.schema, chunks, out)
@@ -174,10 +171,7 @@ class Context:
 
 
 def open_context(root: str, version: int, sizes: Sizes | None = None) -> Context:
-    """The context of a store's study version in this process; a store that was made anew gets a new one.
-
-    sizes: what a run with a target has decided so far of the pairs that a task works on.
-    """
+    """The context of a store's study version in this process. sizes: what a run has decided so far of a task's pairs."""
     with open(
         Layout(Path(root)).study(version), "rb"
     ) as record:  # opened, since file systems of clusters then ask anew

@@ -108,10 +108,7 @@ _QUIET = 60.0  # seconds without a finished task after which a run says that it 
 
 
 class Window:
-    """Calls on their way, and what the wait for them looks at. underway: what those were begun for that have not ended.
-
-    idle: called every half second of a wait.
-    """
+    """Calls on their way, and what each is for, `underway`. idle: called every half second of a wait."""
 
     def __init__(self, executor: TaskExecutor, watch: Monitor, idle: Callable[[], None] = lambda: None) -> None:
         self.executor, self.watch, self._idle = executor, watch, idle
@@ -223,10 +220,7 @@ def execute(
     watch: Monitor,
     function: Callable[..., Any] = run_task,
 ) -> Outcome:
-    """Run all tasks; what ends its process again and again becomes a failure, and the rest goes on.
-
-    Raises StoreError as soon as the store cannot be written, and what Window.next raises.
-    """
+    """Run all tasks; what ends its process again and again becomes a failure. StoreError once the store cannot be written."""
     outcome = Outcome()
     waiting = {task.name: set(task.after) for task in tasks}
     after: dict[str, list[Task]] = {}

@@ -96,10 +96,7 @@ def refuse_place(options: Options) -> None:
 
 @dataclass(eq=False)
 class Executors:
-    """What runs a run's tasks: one process while little is left to do, more of them from then on when it is more.
-
-    keeps: whether tasks keep samples, whatever the study says.
-    """
+    """What runs a run's tasks: one process while little is left, then more. keeps: whether tasks keep samples in any case."""
 
     layout: Layout
     lease: Lease

@@ -36,10 +36,7 @@ _SINGLE = "single"  # in place of a stage, of chunks that one entry alone uses
 
 
 def refuse_identical_chunks(layout: Layout, problem: Problem, is_varied: Callable[[str, str, int], bool]) -> None:
-    """Set aside what rests on identical chunks, and raise MechanismError naming two of them.
-
-    is_varied: whether so many draws of a law at a stage, drawn anew, cannot be equal by chance.
-    """
+    """Set aside what rests on identical chunks, and name two; is_varied: whether so many draws cannot be equal by chance."""
     if problem.sampler.call in READERS:
         return
     first: dict[str, Chunk] = {}

@@ -54,17 +54,12 @@ class Draw(Work):
 
 
 def task_seconds(seconds: float, workers: int) -> float:
-    """How long a task should last where all take so many seconds: short enough for every worker to have some, and so long that a
-    scheduler keeps up with all of them.
-    """
+    """How long a task should last: so short that every worker has some, so long that a scheduler keeps up with all."""
     return max(_SHORTEST, workers / _RATE, min(_LONGEST, seconds / (_TASKS_PER_WORKER * max(1, workers))))
 
 
 class TaskList:
-    """Tasks in the making: first those that draw what is kept and not there yet, then those that are added.
-
-    seconds: of all that is added. tasks: so far. target: seconds that a task should last. sizes: see `Task`, of all tasks.
-    """
+    """Tasks in the making, first those that draw. seconds: of all that is added. target: of a task. sizes: see `Task`."""
 
     def __init__(
         self, problem: Problem, index: Index, costs: Costs, seconds: float, workers: int, sizes: Sizes | None = None

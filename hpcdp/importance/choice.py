@@ -30,10 +30,7 @@ _GAIN = 1.5  # times the draws of plain counting below which nothing is gained b
 
 
 def aims_of(problem: Problem, deltas: Floats) -> list[tuple[int, int]]:
-    """(direction, column) that most draws are for: of the target, of the certificate, or the last that is told at all.
-
-    deltas: what training tells, (2, epsilons); NaN where nothing.
-    """
+    """(direction, column) that most draws are for; deltas: what training tells, (2, epsilons), NaN where nothing."""
     e = problem.study.estimate
     target, directions = e.target, [0, 1]
     if target is not None:
@@ -56,11 +53,7 @@ def goal_of(problem: Problem) -> Goal:
 
 
 def asked_of(problem: Problem, learned: Learned) -> float:
-    """Draws that the aims ask for, as a share of those that may be drawn; without a target 0.
-
-    inf where nothing tells δ̂ though draws are in the set of an aim, or where training cannot explain what it saw; 0 where none
-    are.
-    """
+    """Draws that aims ask for, as a share of the most, 0 without a target; inf where nothing tells δ̂ or explains training."""
     target, directions, asked = problem.study.estimate.target, learned.directions(), 0.0
     for d, j in _aims(problem, directions):
         direction = directions[d]

@@ -102,10 +102,7 @@ class Proposal:
 
 
 def join(components: Sequence[Component], shares: Any) -> Proposal:
-    """A mixture of the plain component and these, each with tables (K, P) of its own length.
-
-    shares: of the plain one, then of each. Plain parameters go on with zeros where others have chains.
-    """
+    """A mixture of the plain component, whose share comes first, and these, whose tables (K, P) have lengths of their own."""
     tables = {}
     for kind in sorted({name for component in components for name in component}):
         own = [component[kind] for component in components if kind in component]
@@ -149,10 +146,7 @@ def log_ratios(entries: Iterable[Entry], proposal: Proposal, which: Ints) -> tup
 
 
 class Source:
-    """Draws blocks of `size` outputs from a proposal.
-
-    bits: what they come from. rows: the outputs of each component, of the plain one too; none where all are plain.
-    """
+    """Draws blocks of `size` outputs from a proposal; rows: the outputs of each component, none where all are plain."""
 
     def __init__(self, proposal: Proposal, size: int, rows: list[Ints], bits: Bits) -> None:
         self._tables, self._size, self._bits = proposal.tables, size, bits

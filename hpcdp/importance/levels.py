@@ -186,10 +186,7 @@ def _finish(
     chains: bool,
     alone: bool,
 ) -> Learned:
-    """The final proposals, with shares by the variances of all cells, and a last round drawn from them.
-
-    size, times: of each distribution in a call, and how many calls. chains: whether they are candidates; alone: and nothing else.
-    """
+    """The final proposals, with shares by the variances of all cells, and a last round drawn from them in so many calls."""
     rounds = [-(-times // _FIRST), times - -(-times // _FIRST)] if chains and can_chain(pools[0].tapes[0]) else [times]
     for calls in filter(None, rounds):
         mixtures, shares = mixtures_of(pools, Known.of(pools), goal, chains, alone, chains)

@@ -141,10 +141,7 @@ def _ladder(above: Above, draws: int, epsilons: Floats, aims: Sequence[float]) -
 def _chains(
     pool: Pool, score: Floats, weights: Floats, above: Above, epsilons: Floats, splits: bool
 ) -> list[Component]:
-    """Chained components that begin where the sets of ε do, and some between, and end where the next begins.
-
-    splits: modes are told apart.
-    """
+    """Chained components from each set's edge to the next, with some between; splits: whether modes are told apart."""
     levels = list[float]()
     if epsilons.size:
         levels = epsilons[np.unique(np.linspace(0, epsilons.size - 1, _MOST_EDGES).astype(np.int64))].tolist()

@@ -47,16 +47,7 @@ class Ownership:
 
 
 def find_rows(trials: Sequence[Trial], many: int = _MANY, few: int = 1 << 12) -> Ownership:
-    """How a mechanism draws whose randomness all comes from rng.
-
-    Args:
-        trials: draws, of each database; where outputs never move on one, what was seen on the others counts.
-        many: outputs of a call for a chunk.
-        few: outputs of a sequence of calls for one each, at most.
-
-    Raises:
-        MechanismError: equal tapes gave unequal outputs, or an output depends on the noise of others.
-    """
+    """How a mechanism draws: by rows in calls for `many`, else in `few` calls for one; MechanismError where neither is sound."""
     for flat in ("rows", "columns"):
         with suppress(MechanismError):  # as of one that needs another size
             seen = [_look(trial, many, {"by_rows": True, "flat": flat}) for trial in trials]

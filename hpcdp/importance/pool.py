@@ -71,10 +71,7 @@ def find_places(elites: Sequence[Elite]) -> list[Place]:
 
 
 class _Tiles:
-    """Of each draw the chain that most leads there, of those of the last mixture, and its g/f there; −1 where none does.
-
-    Only those that most lead wherever they lead tell something: where L̂ is no function of the score chains cross others.
-    """
+    """Of each draw the chain of the last mixture that most leads there, with g/f; −1 where none does, or where chains cross."""
 
     def __init__(self, count: int) -> None:
         self._overlaps = np.zeros(count, np.bool_)
@@ -99,10 +96,7 @@ class _Tiles:
 
 @dataclass
 class Pool:
-    """Weighted draws of one law: components, how many draws each gave, and of each draw log Σ nₖ·gₖ/f over these.
-
-    tiles: see `_Tiles.known`.
-    """
+    """Weighted draws of one law: components, draws of each, of each draw log Σ nₖ·gₖ/f over these; tiles: see `_Tiles.known`."""
 
     components: list[Component] = field(default_factory=lambda: [{}])
     counts: list[int] = field(default_factory=lambda: [0])
@@ -175,10 +169,7 @@ def _log_mixed(
     tiles: _Tiles | None = None,
     is_tile: Sequence[bool] | NDArray[np.bool_] = (),
 ) -> Floats:
-    """log Σ shares·g/f of a tape's draws, −inf where none reaches one; components: the plain one, {}, first.
-
-    tiles: where it is given, takes the draws with those components that are chains of the last mixture, which is_tile marks.
-    """
+    """log Σ shares·g/f of a tape's draws, the plain component {} first; tiles takes those of the chains that is_tile marks."""
     log_weights = np.empty(tape.size)
     used = [k for k in range(1, len(components)) if shares[k] > 0]
     with np.errstate(divide="ignore"):

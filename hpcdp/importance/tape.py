@@ -57,10 +57,7 @@ LATE = (
 
 
 class Noted(Stream):
-    """A `Stream` that gives entries of the kinds of `kinds` to outputs, from a proposal, and keeps what each got.
-
-    See `hpcdp.importance.generator.Tape`, which adds the methods of NumPy.
-    """
+    """A `Stream` that draws outputs' entries from a proposal and keeps what each got; `Tape` adds NumPy's methods."""
 
     def __init__(
         self,

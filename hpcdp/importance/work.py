@@ -63,10 +63,7 @@ _INSTEAD = (
 
 @dataclass
 class Drawer:
-    """Draws chunks of one of a pair's distributions, D (side 0) or D′; what trial draws did not show ends the study.
-
-    by_rows, flat: see `Tape`. layout: by rows what a mechanism draws of each output in trial draws.
-    """
+    """Draws chunks of a pair's D (side 0) or D′; what trial draws did not show ends the study. by_rows, flat: see `Tape`."""
 
     context: Context
     pair: int
@@ -160,11 +157,7 @@ def _trial_layout(context: Context, law: str, flat: str) -> Layout:
 def _fresh_prints(
     sampler: Sampler, is_given: bool, chunks: list[int], given: tuple[Any, ...], how: Mapping[str, Any]
 ) -> list[str] | None:
-    """Fingerprints of these chunks as a process draws them that has called nothing of the study's code before.
-
-    None of a function that cannot be sent to one. is_given: whether the function was given as an object; its modules go as they
-    are here, as to other processes. MechanismError where the mechanism fails there, or where there is no such process to be had.
-    """
+    """Fingerprints of chunks as a fresh process draws them, None where none can; is_given: an object, whose modules are sent."""
     function: Any = getattr(sampler.mechanism, "function", None)
     try:
         own = modules_of(function) if is_given else set()
@@ -239,10 +232,7 @@ def _on_line(outputs: Outputs, projection: Projection | None) -> Floats:
 
 
 def learned_state(context: Context, series: Series, report: Report) -> State:
-    """What was learned of a pair, out of the store; learned again where arrays are damaged, which the study decides.
-
-    Raises DamagedRecord where that taught otherwise, as on another machine: what was drawn before is of no use then.
-    """
+    """What was learned of a pair, learned again where arrays are damaged; DamagedRecord where that taught otherwise."""
     key, choice = context.problem.once(tape_keys)[series.pair], series.item[0]
     path = context.layout.counter(key, ())
     with suppress(DamagedError):

@@ -29,10 +29,7 @@ from hpcdp.study.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class Exceed:
-    """How often L̂ was strictly above and below each threshold: arrays (2, T) int64, sides in the order D, D'.
-
-    samples: (2,) int64, of how many outputs of each side.
-    """
+    """How often L̂ was strictly above and below each threshold, (2, T) int64, D first; samples: of how many outputs, (2,)."""
 
     above: Ints
     below: Ints

@@ -260,11 +260,7 @@ def count_part(
     chunk: int,
     foreign: str | None = None,
 ) -> NDArray[np.int64]:
-    """Histograms (2, 2T + 1) of a part over the classes of L̂, the sides in the order D, D'.
-
-    Each step learns on its places of both pools and counts its own; the histograms of the steps add up. foreign: see
-    `foreign_code`; MechanismError where it does not judge the first outputs of the part one by one.
-    """
+    """Histograms (2, 2T + 1) of a part by class, D first; MechanismError where the class `foreign` does not judge one by one."""
     histograms = np.zeros((2, 2 * thresholds.size + 1), np.int64)
     for step in part.steps:
         p, q = (_side(np.concatenate([pool[r.start : r.stop] for r in step.learned])) for pool in pools)

@@ -42,10 +42,7 @@ _POINT = "tradeoff"
 
 @dataclass(frozen=True)
 class LiteralCell:
-    """What draws and trains for itself.
-
-    direction: "forward" or "reverse" of an entry of the spectrum, "tradeoff" of a trade-off point. level: its ε, or its η.
-    """
+    """What draws and trains for itself: of a direction, or a trade-off point ("tradeoff"). level: its ε, or its η."""
 
     pair: int
     direction: str

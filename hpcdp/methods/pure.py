@@ -95,10 +95,7 @@ def known_choice(problem: Problem, index: Index, number: int) -> Choice | None:
 
 
 def tested_pairs(problem: Problem, index: Index) -> list[int] | None:
-    """The pairs that get fresh samples, of equal ones the first; None while some pair has no choice yet.
-
-    Training alone decides: the winner is the pair with the highest score, of equal ones the first.
-    """
+    """The pairs that get fresh samples, by training alone, of equal ones the first; None while some pair has no choice yet."""
     pure = _section(problem)
     numbers = list(first_of(problem.once(pure_keys)).values())
     choices = {number: known_choice(problem, index, number) for number in numbers}

@@ -33,10 +33,7 @@ _FEWEST_CHUNKS = 30  # with fewer, the spread over chunks is itself too uncertai
 
 
 def order(pairs: int, tested: Iterable[tuple[list[Span], list[int]]]) -> Arrays:
-    """Where test outputs depend on each other by their order, the p-value of all tests together; else nothing.
-
-    tested: spans that were counted with some sets, and draws of a whole chunk of each side.
-    """
+    """The p-value of all tests of order together, if any depends on it; tested: spans, and draws of a chunk of each side."""
     rows, sizes = [np.zeros((0, COLUMNS + 2), np.int64)], [np.zeros(0, np.int64)]
     for spans, chunks in tested:
         known = [

@@ -77,10 +77,7 @@ class Forecast:
 
 
 def target_column(target: Target, epsilons: NDArray[np.float64], shares: NDArray[np.float64]) -> int:
-    """Which ε of the grid the target is about, from shares (pairs, 2, epsilons, 2) of all pairs.
-
-    With a target δ, the last ε at which some δ̂ is at least δ; the first where there is none.
-    """
+    """Which ε the target is about, by shares (pairs, 2, epsilons, 2); of a target δ the last at which some δ̂ is δ or more."""
     if target.epsilon is not None:
         return int(np.argmin(np.abs(epsilons - target.epsilon)))
     deltas = shares[..., 0] - np.exp(epsilons) * shares[..., 1]
