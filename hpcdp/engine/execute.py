@@ -51,8 +51,10 @@ class Writer:
                 if kind not in self._names:
                     self._names[kind] = record_names(self._layout, kind)
                 if name in (names := self._names[kind]):
-                    for file in finding.files:
-                        _drop(file)
+                    for staged in (file.staged for file in finding.files if file.staged is not None):  # written twice
+                        shutil.rmtree(staged, ignore_errors=True)
+                        with suppress(OSError):
+                            staged.unlink()
                     continue
                 names.add(name)
             for file in finding.files:
@@ -93,14 +95,6 @@ def committing(writer: Writer) -> Iterator[None]:
             writer.flush()
         raise
     writer.flush()
-
-
-def _drop(file: NewFile) -> None:
-    """Delete what a task wrote twice."""
-    if file.staged is not None:
-        shutil.rmtree(file.staged, ignore_errors=True)
-        with suppress(OSError):
-            file.staged.unlink()
 
 
 _TICK = 0.5  # seconds between looks at what is no finished task: signals, lost leases, missing workers

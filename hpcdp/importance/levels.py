@@ -19,7 +19,7 @@ from hpcdp.importance.fit import fit, wild
 from hpcdp.importance.generator import Tape
 from hpcdp.importance.kinds import Floats, Ints, Proposal, join
 from hpcdp.importance.mixtures import MOST_TOLD, Goal, mixtures_of, side_of
-from hpcdp.importance.pool import Above, Known, Pool
+from hpcdp.importance.pool import Above, Known, Pool, log_mixed
 from hpcdp.importance.training import Direction, Taught
 from hpcdp.losses.line.cells import LineCells
 
@@ -200,7 +200,7 @@ def _finish(
     sides = []
     for side, pool in enumerate(pools):
         whole, weights = _whole_shares(shares[side], chunk), known.weights[side]
-        mixture = pool.log_mixture(whole, [{}, *mixtures[side]])
+        mixture = np.concatenate([log_mixed(tape, whole, [{}, *mixtures[side]]) for tape in pool.tapes])
         taught = TaughtSide(
             proposal=join(mixtures[side], whole),
             cells=known.where[side],

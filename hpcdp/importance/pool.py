@@ -120,7 +120,7 @@ class Pool:
         is_tile = [is_chain(component) for component in own]
         tiles = _Tiles(sum(is_tile))
         self.mixed = [
-            np.logaddexp(known, _log_mixed(old, sizes, own, tiles, is_tile))
+            np.logaddexp(known, log_mixed(old, sizes, own, tiles, is_tile))
             for known, old in zip(self.mixed, self.tapes, strict=True)
         ]
         used = np.flatnonzero(self.counts)
@@ -129,7 +129,7 @@ class Pool:
         for outputs, tape in draws:
             self.outputs.append(outputs)
             self.tapes.append(tape)
-            self.mixed.append(_log_mixed(tape, np.asarray(self.counts)[used], every, tiles, now))
+            self.mixed.append(log_mixed(tape, np.asarray(self.counts)[used], every, tiles, now))
         self.tiles = tiles.known()
 
     @property
@@ -140,10 +140,6 @@ class Pool:
     def weights(self) -> Floats:
         """Of all draws, by the mixture of all that was drawn from."""
         return np.asarray(self.size * np.exp(-np.concatenate(self.mixed)))
-
-    def log_mixture(self, shares: Floats, components: Sequence[Component]) -> Floats:
-        """log of a mixture's density over the plain one's, of all draws; components: the plain one first."""
-        return np.concatenate([_log_mixed(tape, shares, components) for tape in self.tapes])
 
     def elite(self, chosen: NDArray[np.bool_], weights: Floats, most: int = _MOST_ELITE) -> list[Elite]:
         """The chosen draws by tape, every so many of too many."""
@@ -162,7 +158,7 @@ class Pool:
         return np.concatenate([values[starts[id(elite.tape)] + elite.which] for elite in elites])
 
 
-def _log_mixed(
+def log_mixed(
     tape: Tape,
     shares: NDArray[Any],
     components: Sequence[Component],

@@ -197,7 +197,8 @@ def learn_levels(context: Context, number: int, recorded: Choice | None = None) 
     projection, state = None, State()
     if problem.schema.columns not in (None, 1):
         sides = [Side(outputs, outputs.shape[0]) for outputs, _ in first]
-        projecting = _projecting(problem, *sides)
+        projects = kind_of(e.default_loss).projects  # else what plain draws show to be best
+        projecting = e.default_loss if projects else projecting_loss(sides[0], sides[1], np.asarray(e.epsilons))
         projection = _projecting_loss(problem, projecting).fit(*sides).projection()
         state = projection_state(projection, _PREFIX) | {_PROJECTING: np.frombuffer(projecting.encode(), np.uint8)}
 
@@ -212,14 +213,6 @@ def learn_levels(context: Context, number: int, recorded: Choice | None = None) 
     drawn = proposals[0].state("proposal0.") | proposals[1].state("proposal1.")
     state = {"starts": learned.cells.starts, "classes": learned.classes} | drawn | state
     return state, replace(choice, state=digest_of(state))
-
-
-def _projecting(problem: Problem, p: Side, q: Side) -> str:
-    """Name of the loss that brings vectors to the line: the study's where it does so, else what plain draws show to be best."""
-    e = problem.study.estimate
-    if kind_of(e.default_loss).projects:
-        return e.default_loss
-    return projecting_loss(p, q, np.asarray(e.epsilons))
 
 
 def _projecting_loss(problem: Problem, name: str) -> Any:

@@ -193,12 +193,6 @@ def next_screen(target: Target, screen: int, leaders: Sequence[Forecast], pairs:
     return after
 
 
-def first_refined(now: Sizes, train: int, chunk: int) -> Sizes:
-    """Where a pair that was screened goes on from."""
-    refine = _round(max(2 * train, now.screen), chunk)
-    return replace(now, refine=refine, validation=refine)
-
-
 def _round(draws: float, chunk: int) -> int:
     """Whole chunks, in steps of a sixteenth of a power of two, so that pairs much alike get equal sizes."""
     chunks = max(1.0, draws / chunk)
@@ -245,7 +239,8 @@ def decide(problem: Problem, index: Index, layout: Layout, generation: Generatio
         elif screen and leading[at]:
             after = replace(now[at], screen=screen)
         elif at in refined:
-            after = first_refined(now[at], e.train, e.chunk)
+            refine = _round(max(2 * e.train, now[at].screen), e.chunk)
+            after = replace(now[at], refine=refine, validation=refine)
         else:
             after = replace(now[at], test=min(e.chunk, now[at].screen))
         decided[pilot], why[pilot] = after, vars(forecasts[at])
