@@ -25,14 +25,13 @@ from distributed import Client, SpecCluster, Worker, WorkerPlugin
 from benchmarks.studies import laplace_study
 from hpcdp._base.node import ProcessDied
 from hpcdp.clusters.remote import OnDask
-from hpcdp.engine.costs import Costs
 from hpcdp.engine.execute import execute
 from hpcdp.engine.index import Index
-from hpcdp.engine.method import schedule
+from hpcdp.engine.method import method_of
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.sampling import task_seconds
 from hpcdp.engine.stopping import Stop
-from hpcdp.engine.task import Task
+from hpcdp.engine.task import Costs, Task
 from hpcdp.study.resolving import resolve
 
 _CHUNK = 64
@@ -73,7 +72,9 @@ def graph(tasks: int) -> list[Task]:
     """The tasks of a study whose test stage has so many chunks, each long enough to be a task of its own."""
     problem, _ = resolve(laplace_study("scheduler", 1024, tasks * _CHUNK, "none", chunk=_CHUNK))
     per_sample = 20.0 / (2 * _CHUNK)
-    found = schedule(problem, Index(), Costs(draw=0.0, write=0.0, read=0.0, learn=1e-9, count=per_sample), 128)
+    found = method_of(problem).tasks(
+        problem, Index(), Costs(draw=0.0, write=0.0, read=0.0, learn=1e-9, count=per_sample), 128
+    )
     counts = [task for task in found if task.kind == "count"]
     assert len(counts) == tasks
     return found

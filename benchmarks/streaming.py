@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from benchmarks.processes import peak_megabytes
 from hpcdp.driver.driver import store_problem
+from hpcdp.engine.execute import Writer
 from hpcdp.engine.index import Index
 from hpcdp.engine.method import method_of
 from hpcdp.engine.outcomes import Report
 from hpcdp.engine.series import Count, Learn, Series
 from hpcdp.engine.task import Task
 from hpcdp.engine.tasks import run_task
-from hpcdp.engine.writer import Writer
 from hpcdp.methods.sample_split.tally_plan import LearnPilots, Tally
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.lease import acquire

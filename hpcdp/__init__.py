@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hpcdp.driver.function import spectrum
     from hpcdp.driver.plan import plan
     from hpcdp.driver.repeats import repeat
-    from hpcdp.engine.failures import RunFailed
+    from hpcdp.engine.outcomes import RunFailed
     from hpcdp.errors import HpcdpError, LeaseError, MechanismError, StoreError, StudyError
     from hpcdp.notions.curve import TradeOffCurve
     from hpcdp.results.composition import Spectrum, parallel, post_process, sequential, union
@@ -32,7 +32,7 @@ _WHERE = {  # no module is called like one of these: once imported it would stan
     "StudyError": "errors",
     "Result": "results.result",
     "load_result": "results.load",
-    "RunFailed": "engine.failures",
+    "RunFailed": "engine.outcomes",
     "resume": "driver.driver",
     "run": "driver.driver",
     "Study": "study.file",

@@ -17,19 +17,22 @@ from hpcdp._base.asked import asking, path_of
 from hpcdp._base.signals import as_interruptions, ignored
 from hpcdp.clusters import TaskExecutor, Where, default_workers, parse_place
 from hpcdp.driver.plan import refuse_endless, refuse_unfit
-from hpcdp.engine.cluster_needs import cluster_needs
-from hpcdp.engine.costs import Costs, seconds_alone
 from hpcdp.engine.execute import Outcome, execute, run_batches
 from hpcdp.engine.executors import Executors, Options, at_once, refuse_place
-from hpcdp.engine.failures import RunFailed, describe_killed, failed
-from hpcdp.engine.identical_chunks import refuse_identical_chunks
 from hpcdp.engine.index import Index, read_index
-from hpcdp.engine.method import method_of, schedule
+from hpcdp.engine.method import method_of
 from hpcdp.engine.monitor import Monitor
-from hpcdp.engine.outcomes import no_memory, unusable
+from hpcdp.engine.outcomes import RunFailed, describe_killed, failed, no_memory, unusable
 from hpcdp.engine.progress import Progress, progress_shown
-from hpcdp.engine.repair import check_samples, read_sound_index, remove_unrecorded, set_record_aside
+from hpcdp.engine.repair import (
+    check_samples,
+    read_sound_index,
+    refuse_identical_chunks,
+    remove_unrecorded,
+    set_record_aside,
+)
 from hpcdp.engine.stopping import Stopped
+from hpcdp.engine.task import Costs, cluster_needs, seconds_alone
 from hpcdp.engine.tasks import draws_vary
 from hpcdp.errors import DamagedError, HpcdpError, PlaceError, StudyError
 from hpcdp.notions.bounds import BOUNDS_VERSION
@@ -260,7 +263,7 @@ def _drive(
     index = read_sound_index(layout, problem, progress)
     remove_unrecorded(layout, index)
     root = str(layout.root.resolve())
-    tasks = schedule(problem, index, costs, workers)
+    tasks = method_of(problem).tasks(problem, index, costs, workers)
     expected = cluster_needs(tasks, where.profile) if where.profile else None
 
     monitor = Monitor(progress, options.stop, lease.lost.is_set, partial(describe_killed, problem), expected)
@@ -276,7 +279,7 @@ def _drive(
             reading = costs.read * len(problem.laws) * sum(stage.total for stage in problem.kept_stages)
             if check_samples(executor(reading), layout, root, version, problem, index, monitor):
                 index = read_sound_index(layout, problem, progress)
-                tasks = schedule(problem, index, costs, workers)
+                tasks = method_of(problem).tasks(problem, index, costs, workers)
         outcome = Outcome()
         while True:
             if tasks:
@@ -291,7 +294,7 @@ def _drive(
             for words in _first(decided):
                 progress.note(words)
             problem = with_decisions(layout, problem)
-            before, tasks = tasks, schedule(problem, index, costs, workers)
+            before, tasks = tasks, method_of(problem).tasks(problem, index, costs, workers)
             if tasks and {task.kind for task in before} != {task.kind for task in tasks}:
                 for name, words in method.describe_choices(problem, index, costs, at_once(options, where)):
                     progress.note(f"  {name:<14} {words}")

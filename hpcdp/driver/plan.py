@@ -20,12 +20,10 @@ from hpcdp._base.terminal import text_width
 from hpcdp.clusters import default_workers
 from hpcdp.clusters.profile import Profile
 from hpcdp.engine.accuracy import dimension, state_lines
-from hpcdp.engine.cluster_needs import cluster_needs
-from hpcdp.engine.costs import Costs, runs_here, seconds_alone
 from hpcdp.engine.index import Index, read_index
-from hpcdp.engine.method import method_of, schedule
-from hpcdp.engine.store_files import describe_files
-from hpcdp.engine.task import Amounts, Task
+from hpcdp.engine.method import method_of
+from hpcdp.engine.sampling import describe_files
+from hpcdp.engine.task import Amounts, Costs, Task, cluster_needs, runs_here, seconds_alone
 from hpcdp.errors import StudyError
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.mechanisms import STORED
@@ -104,7 +102,8 @@ def make_plan(
     most = 1 if asked == 0 and profile is None else workers
     refuse_endless(problem, trial, most)
     problem = method_of(problem).chosen(problem, costs, index.chosen)
-    method, e, tasks = method_of(problem), problem.study.estimate, schedule(problem, index, costs, workers)
+    method, e = method_of(problem), problem.study.estimate
+    tasks = method.tasks(problem, index, costs, workers)
     amounts = method.amounts(problem)
     is_here = profile is None and runs_here(asked, seconds_alone(problem, tasks))
     at_once = 1 if is_here else max(1, min(workers, len(tasks)))

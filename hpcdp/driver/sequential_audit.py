@@ -21,15 +21,14 @@ from hpcdp.clusters import TaskExecutor, parse_place
 from hpcdp.driver.auditing import refuse_unaudited
 from hpcdp.driver.driver import opened
 from hpcdp.engine.context import open_context
-from hpcdp.engine.costs import Costs
 from hpcdp.engine.execute import execute, run_batches
 from hpcdp.engine.executors import Executors, Options, refuse_place
-from hpcdp.engine.failures import describe_killed, failed
-from hpcdp.engine.identical_chunks import Chunk, identical
 from hpcdp.engine.monitor import Monitor
+from hpcdp.engine.outcomes import describe_killed, failed
 from hpcdp.engine.progress import Progress
+from hpcdp.engine.repair import Chunk, identical
 from hpcdp.engine.sampling import Draw
-from hpcdp.engine.task import Task
+from hpcdp.engine.task import Costs, Task
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses import validate_parameters

@@ -61,10 +61,7 @@ def dimension(schema: Schema) -> int | None:
 
 
 def state_lines(statements: Sequence[Statement], sure: str, pooled: bool = False) -> list[tuple[str, str]]:
-    """The same in words, at the first, the middle and the last level: what it is, and the line.
-
-    sure: the confidence, in words. pooled: whether every sample teaches and tests.
-    """
+    """The same in words at the first, middle and last level. sure: the confidence. pooled: whether samples are reused."""
     ordered = sorted(statements, key=lambda s: s.epsilon)
     shown = [ordered[i] for i in sorted({0, len(ordered) // 2, len(ordered) - 1})]
     radius = "; ".join(f"{at_most(s.radius, '.1e')} at ε = {s.epsilon:g}" for s in shown)

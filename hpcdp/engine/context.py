@@ -1,20 +1,22 @@
-"""What a task needs in its process: the problem, opened once, and the last training samples, kept while they serve."""
+"""What a task needs in its process: the problem, opened once, the last training samples, and one pass over drawn chunks."""
 
 from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from hpcdp._base.doing import drawing
 from hpcdp._base.raised import readable
-from hpcdp.errors import MechanismError
+from hpcdp.engine.outcomes import ChunkError, Failure, Report
+from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses import make_loss
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.kind import STREAMED_BYTES
@@ -27,23 +29,13 @@ from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.packs import forget_packs
 from hpcdp.store.samples import read_blocks
 from hpcdp.store.stages import Stage
+from hpcdp.study.declared import RefutedError
 from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
 from hpcdp.study.versions import load_problem
 
 _SIDES_BYTES = 1 << 29
 _APART = 1 << 20  # training samples of a law from which on a second thread is worth it
-
-
-class ChunkError(MechanismError):
-    """The mechanism failed on one chunk. where: the chunk in words; reason: what it did."""
-
-    def __init__(self, where: str, reason: str) -> None:
-        super().__init__(f"{where}: {reason}")
-        self.where, self.reason = where, reason
-
-    def __reduce__(self) -> tuple[type[ChunkError], tuple[str, str]]:
-        return type(self), (self.where, self.reason)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +72,7 @@ class Context:
         return replace(self, layout=replace(self.layout, generation=generation))
 
     def chunks(self, stage: Stage, law: str, chunks: range, out: Outputs | None = None) -> Iterator[Outputs]:
-        """A law's chunks in order: from the store where the study keeps them, else drawn again from their keys.
-
-        out: of all outputs of the stage, where each is put.
-        """
+        """A law's chunks in order, stored or drawn again from their keys. out: of all outputs of the stage, where each is put."""
         problem = self.problem
         if stage in problem.kept_stages:
             yield from read_blocks(self.layout, stage, law, problem.schema, chunks, out)
@@ -182,10 +171,7 @@ class Context:
 
 
 def open_context(root: str, version: int, sizes: Sizes | None = None) -> Context:
-    """The context of a store's study version in this process; a store that was made anew gets a new one.
-
-    sizes: what a run with a target has decided so far of the pairs that a task works on.
-    """
+    """The context of a store's study version in this process. sizes: what a run has decided so far of a task's pairs."""
     with open(
         Layout(Path(root)).study(version), "rb"
     ) as record:  # opened, since file systems of clusters then ask anew
@@ -224,3 +210,59 @@ def forget_contexts() -> None:
     forget_packs()
     _sized.cache_clear()
     _open.cache_clear()
+
+
+Unit = TypeVar("Unit")
+
+
+def sweep(
+    context: Context,
+    laws: Mapping[Unit, Sequence[str]],
+    stages: Sequence[Stage | None],
+    chunks: range,
+    use: Callable[[Unit, int, Outputs], None],
+    report: Report,
+    describe: Callable[[Sequence[Unit]], str],
+    see: Callable[[str, int, int, Outputs], None] | None = None,
+) -> list[Unit]:
+    """Hand these chunks of all sides to `use(unit, side, outputs)`; the units that got all of theirs.
+
+    laws: of each unit, side by side; those that share the first one, one after another, get its chunks together. stages: of each
+    side, None of one that is not drawn. see: called with the law, the side, the chunk's number and its outputs,
+    for each unit anew where the law is not its first. A mechanism's failure, or damage, costs the units that need the chunk, and
+    is reported; describe: some units in words.
+    """
+
+    def read(law: str, side: int, units: Sequence[Unit]) -> bool:
+        stage = stages[side]
+        if stage is None:
+            return True
+        try:
+            drawn = context.chunks(stage, law, chunks)
+            for chunk in chunks:
+                outputs = next(drawn)
+                for unit in units:
+                    use(unit, side, outputs)
+                if see is not None:
+                    see(law, side, chunk, outputs)
+                del outputs  # so that the next chunk lies where it lay, which caches hold
+        except (MechanismError, DamagedError) as error:
+            which = (
+                f"{stage.name} chunks {chunks.start} to {chunks.stop - 1} of "
+                if isinstance(error, RefutedError)
+                else ""
+            )
+            report.failures.append(Failure.of(f"{which}{describe(units)}", error))
+            return False
+        return True
+
+    by_first: dict[str, list[Unit]] = {}
+    for unit, own in laws.items():
+        by_first.setdefault(own[0], []).append(unit)
+    whole: list[Unit] = []
+    for law, units in by_first.items():
+        if read(law, 0, units):
+            whole += [
+                unit for unit in units if all(read(other, side, [unit]) for side, other in enumerate(laws[unit][1:], 1))
+            ]
+    return whole

@@ -1,27 +1,198 @@
 """Runs tasks on an executor: in order, each after those it depends on, never more than a few for each thread at once.
 
 A task that ended its process each time is cut: its parts run for themselves, and those that end their process again have failed.
+One writer puts what tasks found in place, data first, and commits the records in groups.
 """
 
 from __future__ import annotations
 
 import math
+import queue
+import shutil
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from hpcdp._base.node import ProcessDied
 from hpcdp.clusters.executors import Call, TaskExecutor
-from hpcdp.engine.outcomes import Failure
+from hpcdp.engine.monitor import Monitor
+from hpcdp.engine.outcomes import Failure, NewFile, Report, stage_file
 from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.task import Task
 from hpcdp.engine.tasks import run_task
-from hpcdp.engine.window import Watch, Window
-from hpcdp.engine.writer import Writer, committing
-from hpcdp.errors import StoreError
+from hpcdp.errors import LeaseError, PlaceError, StoreError
+from hpcdp.store.fence import replace as put_in_place
 from hpcdp.store.layout import Generation, Layout
+from hpcdp.store.records import Entry, commit_all, record_names
+
+_MOST, _EVERY = 1000, 0.5  # records in a group, and seconds between groups
+
+
+class Writer:
+    """Commits what tasks found. The layout is that of a run that holds the lease."""
+
+    def __init__(self, layout: Layout) -> None:
+        assert layout.generation is not None
+        self._layout, self._generation = layout, layout.generation
+        self._names: dict[str, set[str]] = {}
+        self._waiting: list[Entry] = []
+        self._last = time.monotonic()
+
+    def take(self, report: Report) -> None:
+        """Put files in place now, and commit records soon. Of two of one name the first one stays: a chunk is counted once."""
+        for finding in report.found:
+            if finding.record is not None:
+                kind, name, _ = finding.record
+                if kind not in self._names:
+                    self._names[kind] = record_names(self._layout, kind)
+                if name in (names := self._names[kind]):
+                    for staged in (file.staged for file in finding.files if file.staged is not None):  # written twice
+                        shutil.rmtree(staged, ignore_errors=True)
+                        with suppress(OSError):
+                            staged.unlink()
+                    continue
+                names.add(name)
+            for file in finding.files:
+                self._place(file)
+            if finding.record is not None:
+                self._waiting.append(finding.record)
+        if len(self._waiting) >= _MOST:
+            self.flush()
+        self.tick()
+
+    def tick(self) -> None:
+        """Commit what waits if it has waited for long."""
+        if self._waiting and time.monotonic() - self._last >= _EVERY:
+            self.flush()
+
+    def flush(self) -> None:
+        """Commit all that waits."""
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            commit_all(self._layout, waiting, self._generation)
+        self._last = time.monotonic()
+
+    def _place(self, file: NewFile) -> None:
+        staged = file.staged
+        if staged is None:
+            staged = stage_file(self._layout)
+            staged.write_bytes(file.content or b"")
+        put_in_place(self._layout, self._generation, staged, self._layout.root / file.target)
+
+
+@contextmanager
+def committing(writer: Writer) -> Iterator[None]:
+    """At the end of the block, however it ends, all that was found is committed."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):  # the first error is the one to be told
+            writer.flush()
+        raise
+    writer.flush()
+
+
+_TICK = 0.5  # seconds between looks at what is no finished task: signals, lost leases, missing workers
+_QUIET = 60.0  # seconds without a finished task after which a run says that it lives
+
+
+class Window:
+    """Calls on their way, and what each is for, `underway`. idle: called every half second of a wait."""
+
+    def __init__(self, executor: TaskExecutor, watch: Monitor, idle: Callable[[], None] = lambda: None) -> None:
+        self.executor, self.watch, self._idle = executor, watch, idle
+        self.underway: dict[Future[Any], Any] = {}
+        self._ended: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+        self._last = self._seen = self._looked = time.monotonic()
+        self._pause = _QUIET
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Give up what is on its way."""
+        for future in self.underway:
+            future.cancel()
+
+    @property
+    def room(self) -> int:
+        """How many more calls may begin now."""
+        return self.executor.room - len(self.underway)
+
+    def begin(self, calls: Sequence[tuple[Any, Call]]) -> None:
+        """Begin calls, each for something."""
+        self._look_if_due()
+        for (what, _), future in zip(calls, self.executor.begin([call for _, call in calls]), strict=True):
+            self.underway[future] = what
+            future.add_done_callback(self._ended.put)
+
+    def next(self) -> list[tuple[Any, Any]]:
+        """What calls were begun for, and their results, of all that ended since; ProcessDied in place of a result.
+
+        Waits for at least one. Raises what a call raised; Stopped when a request to stop is due, LeaseError when the lease
+        was lost, PlaceError when the scheduler is gone or there was no worker for too long.
+        """
+        ended: list[Future[Any]] = []
+        while not ended:
+            with suppress(queue.Empty):
+                ended.append(self._ended.get(timeout=_TICK))
+            self._idle()
+            self._look_if_due()
+        with suppress(queue.Empty):
+            while True:
+                ended.append(self._ended.get_nowait())
+        self._last = self._seen = time.monotonic()
+        self._pause = _QUIET
+        self._refuse_lost()
+        results: list[tuple[Any, Any]] = []
+        for future in ended:
+            error = future.exception()
+            if error is None or isinstance(error, ProcessDied):
+                results.append((self.underway.pop(future), error or future.result()))
+            elif not results and future is ended[-1]:
+                raise error
+            else:
+                self._ended.put(future)  # first what the others found, which would be lost
+        return results
+
+    def _refuse_lost(self) -> None:
+        if self.watch.is_lost():
+            raise LeaseError("a later run has taken over the store; this one stops")
+
+    def _look_if_due(self) -> None:
+        if time.monotonic() - self._looked > _TICK:
+            self._look()
+
+    def _look(self) -> None:
+        stop, now = self.watch.stop, time.monotonic()
+        self._looked = now
+        if stop.is_due:
+            raise Stopped(stop.reason)
+        self._refuse_lost()
+        fleet = self.executor.fleet
+        if self.executor.threads() > 0:
+            self._seen = now
+        elif fleet is not None and (trouble := fleet.trouble()):
+            raise PlaceError(f"no worker can be had: {trouble}; what is committed is kept")
+        elif now - self._seen > self.executor.patience:
+            reason = f" ({fleet.waiting_for()})" if fleet is not None else ""
+            raise PlaceError(f"no worker for {self.executor.patience:.0f} s{reason}; what is committed is kept")
+        if now - self._last > self._pause:
+            self._pause *= 2
+            self.watch.note(f"nothing has finished for {now - self._last:.0f} s: {self._state()}")
+
+    def _state(self) -> str:
+        threads, fleet = self.executor.threads(), self.executor.fleet
+        if threads:
+            running = self.executor.running(len(self.underway))
+            return f"{running} {'task is' if running == 1 else 'tasks are'} running"
+        return "no worker is connected" + (f"; {fleet.waiting_for()}" if fleet is not None else "")
+
 
 _BATCH = 1.0  # seconds of a batch, about
 
@@ -40,13 +211,10 @@ def execute(
     version: int,
     generation: Generation,
     tasks: Sequence[Task],
-    watch: Watch,
+    watch: Monitor,
     function: Callable[..., Any] = run_task,
 ) -> Outcome:
-    """Run all tasks; what ends its process again and again becomes a failure, and the rest goes on.
-
-    Raises StoreError as soon as the store cannot be written, and what Window.next raises.
-    """
+    """Run all tasks; what ends its process again and again becomes a failure. StoreError once the store cannot be written."""
     outcome = Outcome()
     waiting = {task.name: set(task.after) for task in tasks}
     after: dict[str, list[Task]] = {}
@@ -116,7 +284,7 @@ def split(task: Task) -> list[Task]:
 
 
 def run_batches(
-    executor: TaskExecutor, watch: Watch, function: Callable[..., Any], batches: Sequence[tuple[Any, ...]], name: str
+    executor: TaskExecutor, watch: Monitor, function: Callable[..., Any], batches: Sequence[tuple[Any, ...]], name: str
 ) -> list[Any]:
     """Results of function(*batch) for all batches, in their order; ends at once when a stop is requested."""
     results: list[Any] = [None] * len(batches)

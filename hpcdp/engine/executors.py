@@ -14,10 +14,9 @@ from hpcdp.clusters import Where, connect, default_workers, parse_place, silence
 from hpcdp.clusters.executors import TaskExecutor, open_in_process, open_node
 from hpcdp.clusters.folder import job_folder
 from hpcdp.engine.context import forget_contexts
-from hpcdp.engine.costs import runs_here
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.stopping import Stop
-from hpcdp.engine.task import Task
+from hpcdp.engine.task import Task, runs_here
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms import READERS, SCORES
 from hpcdp.mechanisms.functions import Parcel
@@ -97,10 +96,7 @@ def refuse_place(options: Options) -> None:
 
 @dataclass(eq=False)
 class Executors:
-    """What runs a run's tasks: one process while little is left to do, more of them from then on when it is more.
-
-    keeps: whether tasks keep samples, whatever the study says.
-    """
+    """What runs a run's tasks: one process while little is left, then more. keeps: whether tasks keep samples in any case."""
 
     layout: Layout
     lease: Lease

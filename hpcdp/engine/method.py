@@ -11,20 +11,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from hpcdp.engine.accuracy import Statement, state_accuracy
-from hpcdp.engine.costs import Costs
+from hpcdp.engine.context import Context, sweep
 from hpcdp.engine.derived import Derived, Floats, Records
 from hpcdp.engine.index import Index
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.sampling import TaskList
 from hpcdp.engine.series import Effort, Phase, Planner, Series, seconds_left
-from hpcdp.engine.sweep import sweep
-from hpcdp.engine.task import Amounts, Progress, Task
+from hpcdp.engine.task import Amounts, Costs, Progress, Task
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses import kind_of, refuse_outputs, refuse_unusable, validate_parameters
-from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.mechanisms.outputs import Outputs, Schema
 from hpcdp.notions.accuracy import share_radius, worst_share_error
 from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.store.arrays import fingerprint
@@ -32,18 +31,12 @@ from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
 from hpcdp.store.states import State
+from hpcdp.study._timing import Timing
 from hpcdp.study.combinations import PLAIN, points_lacking
 from hpcdp.study.estimate import Estimate
-from hpcdp.study.problem import describe_pairs
-from hpcdp.study.trial_draws import Tried, time_trials
-
-if TYPE_CHECKING:
-    from hpcdp.engine.context import Context
-    from hpcdp.mechanisms.outputs import Schema
-    from hpcdp.study._timing import Timing
-    from hpcdp.study.file import Study
-    from hpcdp.study.problem import Problem
-    from hpcdp.study.trial_draws import Trial
+from hpcdp.study.file import Study
+from hpcdp.study.problem import Problem, describe_pairs
+from hpcdp.study.trial_draws import Trial, Tried, time_trials
 
 Run = Callable[..., Floats]
 """What computes certified bounds from flat arrays: `Method.bounds`, or the same elsewhere."""
@@ -357,11 +350,6 @@ class SeriesBySeries(Method):
 def method_of(problem: Problem) -> Method:
     """The method of a problem."""
     return cast("Method", problem.method)
-
-
-def schedule(problem: Problem, index: Index, costs: Costs, workers: int) -> list[Task]:
-    """The tasks that are left, in the order in which they should start; every `after` comes before."""
-    return method_of(problem).tasks(problem, index, costs, workers)
 
 
 def pair_effort(problem: Problem, costs: Costs) -> Effort:

@@ -16,11 +16,10 @@ from hpcdp._base.doing import LONG, still
 from hpcdp._base.node import ProcessDied
 from hpcdp._base.rounding import duration
 from hpcdp.clusters.executors import TaskExecutor
-from hpcdp.engine.cluster_needs import ClusterNeeds
 from hpcdp.engine.outcomes import Failure
 from hpcdp.engine.progress import Progress
 from hpcdp.engine.stopping import Stop
-from hpcdp.engine.task import Task
+from hpcdp.engine.task import ClusterNeeds, Task
 
 _RATE_SECONDS = 120.0  # over which the rate is taken
 _APART = 5.0  # seconds between notes of slow draws: many may hang at once
@@ -40,7 +39,7 @@ class _Slow:
 
 
 class Monitor:
-    """What the engine tells and asks (`engine.Watch`); its news go into the lease with each heartbeat."""
+    """What the engine tells and asks while it runs; its news go into the lease with each heartbeat."""
 
     def __init__(
         self,

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from hpcdp._base.node import ProcessDied
 from hpcdp._base.raised import readable
-from hpcdp.engine.context import ChunkError
-from hpcdp.errors import StoreError
+from hpcdp.engine.task import Task
+from hpcdp.errors import HpcdpError, MechanismError, StoreError, StudyError
 from hpcdp.store.again import resume_command
 from hpcdp.store.layout import Layout
 from hpcdp.store.root import has_lost_its_root, is_store
@@ -18,8 +19,21 @@ from hpcdp.store.samples import DamagedBlock
 from hpcdp.store.states import State, bytes_of, dump_state, state_bytes
 from hpcdp.store.tallies import DamagedRecord
 from hpcdp.study.declared import RefutedError
+from hpcdp.study.problem import Problem
+from hpcdp.study.trial_draws import unanswered
 
 _CARRIED = 1 << 20  # bytes of a file that a report carries; larger ones a task writes itself, behind the gate
+
+
+class ChunkError(MechanismError):
+    """The mechanism failed on one chunk. where: the chunk in words; reason: what it did."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"{where}: {reason}")
+        self.where, self.reason = where, reason
+
+    def __reduce__(self) -> tuple[type[ChunkError], tuple[str, str]]:
+        return type(self), (self.where, self.reason)
 
 
 @dataclass(frozen=True)
@@ -111,3 +125,57 @@ def no_memory(store: str | Path) -> StoreError:
         "a task found no more memory; what is committed is kept; with more memory, or fewer "
         f"workers, go on with: {resume_command(store)}"
     )
+
+
+_SHOWN = 20  # failures that a message lists
+
+
+class RunFailed(HpcdpError, RuntimeError):
+    """The run ended without all its cells; what is committed stays. lines: what could not be done, in words."""
+
+    def __init__(self, message: str, lines: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.lines = list(lines)
+
+
+class StudyRefuted(RunFailed, StudyError):
+    """The run ended because outputs refute what the study says of them."""
+
+
+def failed(failures: Sequence[Failure], again: str) -> RunFailed:
+    """What to raise when chunks failed. again: the command that tries them again."""
+    lines = describe_failures(failures)
+    wrong = [failure for failure in failures if failure.is_wrong]
+    if wrong:
+        return StudyRefuted(f"{wrong[0].message} ({wrong[0].what})", lines)
+    shown = lines[:_SHOWN] + ([f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else [])
+    return RunFailed(
+        "some chunks failed and were set aside; all else is done and stored:\n  "
+        + "\n  ".join(shown or ["(unknown)"])
+        + f"\ntry them again with: {again}",
+        lines,
+    )
+
+
+def describe_failures(failures: Sequence[Failure]) -> list[str]:
+    """One line for each cause: its first failure, and how many more things need the same chunk."""
+    causes: dict[str, list[Failure]] = {}
+    for failure in failures:
+        causes.setdefault(failure.cause, []).append(failure)
+    lines = []
+    for first, *others in causes.values():
+        more = len({other.what for other in others} - {first.what})
+        lines.append(f"{first.what}: {first.message}" + (f" (needed by {more} more)" if more else ""))
+    return lines
+
+
+def describe_killed(problem: Problem, task: Task, died: ProcessDied) -> Failure:
+    """The failure of a task, one of the parts of a larger one, that ended its process, or was ended for its time or memory."""
+    cause = task.work.cause(problem) or task.name
+    if died.limit is not None and died.step is not None:
+        return Failure(died.step, unanswered(died.limit), cause)
+    how = "it ended its worker process each time it ran"
+    if died.memory is not None:
+        how = f"it was ended each time it ran, as it took {died.memory >> 20:,} MiB when memory was short"
+    how += f", at {died.step}" if died.step else ""
+    return Failure(f"task {task.name}: {task.work.describe(problem)}", how, cause)

@@ -33,14 +33,11 @@ class Progress(Protocol):
 class Silent:
     """Draws nothing."""
 
-    def note(self, text: str) -> None:
-        """Nothing."""
+    def note(self, text: str) -> None: ...
 
-    def begin(self, label: str, units: float) -> None:
-        """Nothing."""
+    def begin(self, label: str, units: float) -> None: ...
 
-    def advance(self, units: float) -> None:
-        """Nothing."""
+    def advance(self, units: float) -> None: ...
 
 
 class Lines:

@@ -1,4 +1,4 @@
-"""The tasks that draw the samples which are kept; and how long a task should last."""
+"""The tasks that draw the samples which are kept; how long a task should last, and how many files a store will hold."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, NamedTuple, TypeVar
 
-from hpcdp.engine.costs import Costs
 from hpcdp.engine.index import Index
-from hpcdp.engine.task import Task, Work
+from hpcdp.engine.task import Costs, Task, Work
+from hpcdp.store.databases import count_files as count_databases
+from hpcdp.store.packs import PACK_BYTES
 from hpcdp.store.stages import Stage
 from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
@@ -53,17 +54,12 @@ class Draw(Work):
 
 
 def task_seconds(seconds: float, workers: int) -> float:
-    """How long a task should last where all take so many seconds: short enough for every worker to have some, and so long that a
-    scheduler keeps up with all of them.
-    """
+    """How long a task should last: so short that every worker has some, so long that a scheduler keeps up with all."""
     return max(_SHORTEST, workers / _RATE, min(_LONGEST, seconds / (_TASKS_PER_WORKER * max(1, workers))))
 
 
 class TaskList:
-    """Tasks in the making: first those that draw what is kept and not there yet, then those that are added.
-
-    seconds: of all that is added. tasks: so far. target: seconds that a task should last. sizes: see `Task`, of all tasks.
-    """
+    """Tasks in the making, first those that draw. seconds: of all that is added. target: of a task. sizes: see `Task`."""
 
     def __init__(
         self, problem: Problem, index: Index, costs: Costs, seconds: float, workers: int, sizes: Sizes | None = None
@@ -193,3 +189,37 @@ def batches(items: Sequence[_T], size: int) -> Iterator[list[_T]]:
     """So many at a time."""
     for start in range(0, len(items), size):
         yield list(items[start : start + size])
+
+
+MANY = 20_000
+"""Files from which on a plan warns."""
+
+_OWN = 120  # files and folders of records, leases and root arrays
+
+
+def count_files(problem: Problem, chunk: int | None = None) -> int:
+    """Files and folders of samples that are kept, of databases, and of the store itself; chunk: another one than the study's."""
+    e = problem.study.estimate
+    stages = [Stage.of(stage.name, stage.total, chunk or e.chunk, problem.schema) for stage in problem.kept_stages]
+    small = [stage for stage in stages if is_small(problem, stage)]
+    packs = -(-len(problem.laws) * sum(problem.schema.bytes_stored(stage.total) for stage in small) // PACK_BYTES)
+    each = 10 if problem.schema.kind == "bytes" else 4  # an array is a description and a shard, and their folders
+    blocks = len(problem.laws) * (sum(stage.blocks for stage in stages) - len(small))
+    return each * (blocks + packs) + count_databases(problem.databases) + _OWN
+
+
+def describe_files(problem: Problem) -> str:
+    """A warning of too many files, and the chunk size that makes them fewer, if one does; else nothing."""
+    files = count_files(problem)
+    if files < MANY:
+        return ""
+    e = problem.study.estimate
+    chunk = e.chunk
+    while chunk < max(e.train, e.test):
+        chunk *= 2
+        fewer = count_files(problem, chunk)
+        if fewer < MANY:
+            return f"TOO MANY, perhaps: about {files:,}; estimate.chunk = {chunk} makes it about {fewer:,}"
+    rest = count_databases(problem.databases) + _OWN
+    hint = f'; estimate.keep = "none" makes it about {rest:,}' if rest < MANY else ""
+    return f"TOO MANY, perhaps: about {files:,}{hint}"

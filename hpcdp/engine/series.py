@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
-from hpcdp.engine.index import Columns, Index
+from hpcdp.engine.index import Columns, Index, merged_length
 from hpcdp.engine.sampling import BLOCK_PAIRS, TaskList, batches, cut
-from hpcdp.engine.spans import merged_length
 from hpcdp.engine.task import Progress, Work
 from hpcdp.keys import digest_json
+from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
+from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from hpcdp.store.layout import Layout
-    from hpcdp.study.problem import Problem
 
 _LONG_LEARNING = 2.0  # seconds after which what is learned is stored, whoever counts with it
 
@@ -111,7 +106,7 @@ class Phase:
 class Learn(Work):
     """Learn series, in a task of its own because several count with them, or others wait for what it shows."""
 
-    does: ClassVar[str] = "hpcdp.engine.counting:learn"
+    does: ClassVar[str] = "hpcdp.engine.tasks:learn"
     series: tuple[Series, ...]
     keeps: bool = True
 
@@ -130,7 +125,7 @@ class Learn(Work):
 class Count(Work):
     """Count a range of chunks of series that share their first law. by_chunk: whether parts of one series are its chunks."""
 
-    does: ClassVar[str] = "hpcdp.engine.counting:count"
+    does: ClassVar[str] = "hpcdp.engine.tasks:count"
     series: tuple[Series, ...]
     start: int
     stop: int

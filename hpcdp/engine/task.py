@@ -1,18 +1,24 @@
-"""A task, and what every kind of work says of itself."""
+"""A task, what every kind of work says of itself, and roughly what tasks take, of one process and of a cluster.
+
+Rough seconds cut tasks of a sensible length, and say beforehand how long a run takes. The constants were measured on one core of
+an ordinary server; results never depend on them.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import Any, ClassVar, Self
 
+from hpcdp.clusters.profile import Profile
+from hpcdp.losses import kind_of, validate_parameters
+from hpcdp.store.layout import Layout
+from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
-
-if TYPE_CHECKING:
-    from hpcdp.store.layout import Layout
-    from hpcdp.study.problem import Problem
+from hpcdp.study.trial_draws import Trial
 
 
 @dataclass(frozen=True)
@@ -86,3 +92,106 @@ class Amounts:
     memory: int
     learned: int
     points: int = 0
+
+
+_READ = 1.0e-9  # a stored byte
+_WRITE = 2.0e-9
+_TALLY = 1.5e-8
+_BOUND = 2.5e-4  # the bounds of a cell
+
+_SMALL = 3.0  # seconds of work: workers take as long to start
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds a sample: drawing one, keeping one, reading one, fitting one training point, counting one output.
+
+    tally: finding the cell of one. each: seconds that learning takes besides, however few the points. call: seconds
+    that a mechanism's call takes besides, however many outputs it draws; a chunk is a call.
+    """
+
+    draw: float
+    write: float
+    read: float
+    learn: float
+    count: float
+    call: float = 0.0
+    tally: float = _TALLY
+    each: float = 0.0
+
+    @classmethod
+    def of(cls, problem: Problem, trial: Trial) -> Costs:
+        """Costs of a problem's loss, schema and mechanism."""
+        e, width = problem.study.estimate, problem.schema.bytes_per_output
+        parameters = validate_parameters(e.default_loss, e.parameters)
+        learn, count, each = kind_of(e.default_loss).seconds(parameters, problem.schema, e.train, trial.many_valued)
+        tally = _TALLY + (count if problem.schema.columns not in (None, 1) else 0.0)  # vectors are scored first
+        return cls(
+            trial.seconds_per_draw, _WRITE * width, _READ * width, learn, count, trial.seconds_per_call, tally, each
+        )
+
+    def drawing(self, samples: int, chunks: int) -> float:
+        """Seconds to draw this many samples in this many chunks."""
+        return self.draw * samples + self.call * chunks
+
+
+def seconds_alone(problem: Problem, tasks: Iterable[Task]) -> float:
+    """How long one process takes: these tasks, and bounds of all cells."""
+    cells = len(problem.pairs) * 2 * len(problem.study.epsilons)
+    return sum(task.seconds for task in tasks) + _BOUND * cells
+
+
+def runs_here(workers: int | None, seconds: float) -> bool:
+    """Whether one process of this machine does so much work; workers: 0: yes, more: no, None: where it is small."""
+    return workers == 0 or (workers is None and seconds < _SMALL)
+
+
+_START = 60.0  # seconds from a job's start to its first task: to start, and to compile kernels once a node
+
+
+@dataclass(frozen=True)
+class ClusterNeeds:
+    """at_once: jobs that run together. jobs: over all walltimes. seconds: if no job has to wait. longest: of one task.
+
+    useful: seconds in which a job takes tasks. share: of the slots' time in which they work.
+    core_hours: of the workers' jobs; node_hours: the same in nodes of cores_per_node (by default, of a job's) cores.
+    """
+
+    at_once: int
+    jobs: int
+    core_hours: float
+    node_hours: float
+    seconds: float
+    longest: float
+    useful: float
+    share: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+    @property
+    def has_endless_task(self) -> bool:
+        """Whether a task may take longer than a job takes tasks: it would begin again and again."""
+        return self.longest > self.useful
+
+
+def cluster_needs(tasks: Sequence[Task], profile: Profile) -> ClusterNeeds:
+    """What these tasks should need on a profile's cluster."""
+    worker = profile.worker
+    total = sum(task.seconds for task in tasks)
+    longest = max((task.seconds for task in tasks), default=0.0)
+    at_once = max(1, profile.jobs_for(len(tasks), total))
+    seconds = max(longest, total / (at_once * worker.slots)) + _START
+    jobs = at_once * math.ceil(seconds / profile.useful_seconds)
+    core_hours = at_once * worker.cores * seconds / 3600
+    return ClusterNeeds(
+        at_once=at_once,
+        jobs=jobs,
+        core_hours=core_hours,
+        node_hours=core_hours / (worker.cores_per_node or worker.cores),
+        seconds=seconds,
+        longest=longest,
+        useful=profile.useful_seconds,
+        share=total / (at_once * worker.slots * seconds),
+    )

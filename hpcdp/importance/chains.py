@@ -17,11 +17,8 @@ from numpy.typing import NDArray
 
 from hpcdp.importance import _chain_kernels as chain
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import CHAINED, PLAIN, Component
+from hpcdp.importance.kinds import CHAINED, PLAIN, Component, Floats, Ints
 from hpcdp.importance.pool import Elite
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _MOST_PLACES = 16  # of a kind
 _MATTERS = 0.1  # of the largest coefficient, from which on a place matters
@@ -122,10 +119,7 @@ def _regress(columns: Floats, outputs: Floats, weights: Floats) -> tuple[Floats,
 
 
 def _edges(scores: Floats, beside: Floats, classes: Ints) -> tuple[float, float]:
-    """Between which scores outputs are in the set and not in the next one; −inf for the latter where there is none.
-
-    scores: of outputs of the set's mode. beside, classes: see `Near`. Other modes may have any scores in these sets.
-    """
+    """Between which scores outputs are in the set and not in the next one, −∞: there is none. Other modes may have any scores."""
     lower, least = _edge(float(scores.min()), beside, classes >= 0)
     next_ = beside[(classes > 0) & (beside >= least)]
     return lower, _edge(float(next_.min()), beside, classes > 0)[1] if next_.size else -np.inf
@@ -272,10 +266,7 @@ def _led_normal(of: _Values, place: int, rest: Floats, _: float, weights: Floats
 
 
 def _led_exponential(of: _Values, place: int, rest: Floats, c: float, weights: Floats, room: float) -> dict[int, Any]:
-    """Heights under which what was found is likeliest, by steps that never lower the likelihood.
-
-    room: how far beyond the rest this place may go; 0: as far as it likes.
-    """
+    """The likeliest heights, by steps that never lower the likelihood; room: how far beyond the rest it may go, 0: any."""
     x, start = of.values[:, place], _start(of, place, rest, c)
     inside = start > 0.0
     if not inside.any():

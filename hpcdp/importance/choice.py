@@ -9,12 +9,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.index import first_of
 from hpcdp.importance.bounds import split_level
-from hpcdp.importance.kinds import Proposal
+from hpcdp.importance.kinds import Bools, Floats, Proposal
 from hpcdp.importance.levels import Learned
 from hpcdp.importance.mixtures import Goal, least_counted
 from hpcdp.importance.ownership import Ownership
@@ -22,10 +21,6 @@ from hpcdp.importance.plan import CHUNK, FEW, PLAIN, WEIGHING, Bets, Choice, tap
 from hpcdp.importance.training import LOOK, Direction, draws_for, leftover_for
 from hpcdp.notions.levels import share_level
 from hpcdp.study.problem import Problem
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of the aims that other cells may have
 _MAIN_CERTIFIED = 0.9  # what aims weigh at least, of all, where a certificate is asked for
@@ -35,10 +30,7 @@ _GAIN = 1.5  # times the draws of plain counting below which nothing is gained b
 
 
 def aims_of(problem: Problem, deltas: Floats) -> list[tuple[int, int]]:
-    """(direction, column) that most draws are for: of the target, of the certificate, or the last that is told at all.
-
-    deltas: what training tells, (2, epsilons); NaN where nothing.
-    """
+    """(direction, column) that most draws are for; deltas: what training tells, (2, epsilons), NaN where nothing."""
     e = problem.study.estimate
     target, directions = e.target, [0, 1]
     if target is not None:
@@ -61,11 +53,7 @@ def goal_of(problem: Problem) -> Goal:
 
 
 def asked_of(problem: Problem, learned: Learned) -> float:
-    """Draws that the aims ask for, as a share of those that may be drawn; without a target 0.
-
-    inf where nothing tells δ̂ though draws are in the set of an aim, or where training cannot explain what it saw; 0 where none
-    are.
-    """
+    """Draws that aims ask for, as a share of the most, 0 without a target; inf where nothing tells δ̂ or explains training."""
     target, directions, asked = problem.study.estimate.target, learned.directions(), 0.0
     for d, j in _aims(problem, directions):
         direction = directions[d]

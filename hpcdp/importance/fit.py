@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpcdp.importance.chains import Near, chained
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import BINS, PLAIN, Component
+from hpcdp.importance.kinds import BINS, PLAIN, Component, Floats
 from hpcdp.importance.pool import Elite, Place, find_places, ratios_of
-
-Floats = NDArray[np.float64]
 
 _MOST_MODES = 4
 _NARROW, _NARROWEST = 0.7, 0.05  # spreads of normals, of plain ones 1
@@ -137,13 +134,10 @@ def _ratios(elites: Sequence[Elite], components: Sequence[Component]) -> Floats:
     return np.concatenate([ratios_of(elite.tape, elite.which, components)[:, 1:] for elite in elites])
 
 
-def _mixed(ratios: Floats, shares: Sequence[float]) -> Floats:
-    return np.asarray(np.logaddexp.reduce(ratios + np.log(shares), axis=1))
-
-
 def _likelihood(elites: Sequence[Elite], mixture: list[tuple[float, Component]], weights: Floats) -> float:
     shares, components = zip(*mixture, strict=True)
-    return float(weights @ _mixed(_ratios(elites, components), shares) / weights.sum())
+    mixed = np.logaddexp.reduce(_ratios(elites, components) + np.log(shares), axis=1)
+    return float(weights @ mixed / weights.sum())
 
 
 def _expectation(

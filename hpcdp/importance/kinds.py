@@ -1,4 +1,4 @@
-"""The kinds of variates that have proposals, how they are weighed, and proposals: mixtures of tilts of them.
+"""The kinds of variates that have proposals, how they are weighed, and proposals: mixtures of tilts, which blocks are drawn from.
 
 All are standard variates. The mechanism's own location and scale follow, or the inverse of the distribution that it asks for.
 
@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from hpcdp.importance import _chain_kernels as chains
 from hpcdp.importance import _kernels as kernels
 from hpcdp.mechanisms._stream_kernels import EXPONENTIAL, LAPLACE, NORMAL, UNIFORM
+from hpcdp.mechanisms.streams import Bits
 
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Component = Mapping[str, Floats]
@@ -100,10 +102,7 @@ class Proposal:
 
 
 def join(components: Sequence[Component], shares: Any) -> Proposal:
-    """A mixture of the plain component and these, each with tables (K, P) of its own length.
-
-    shares: of the plain one, then of each. Plain parameters go on with zeros where others have chains.
-    """
+    """A mixture of the plain component, whose share comes first, and these, whose tables (K, P) have lengths of their own."""
     tables = {}
     for kind in sorted({name for component in components for name in component}):
         own = [component[kind] for component in components if kind in component]
@@ -144,3 +143,42 @@ def log_ratios(entries: Iterable[Entry], proposal: Proposal, which: Ints) -> tup
             terms += np.minimum(entry.used, entry.values.shape[1])[which]
     # sums of n terms are n roundings of no more than the sum of their sizes, a term itself a few of its own
     return ratios, (terms + 12.0) * magnitudes
+
+
+class Source:
+    """Draws blocks of `size` outputs from a proposal; rows: the outputs of each component, none where all are plain."""
+
+    def __init__(self, proposal: Proposal, size: int, rows: list[Ints], bits: Bits) -> None:
+        self._tables, self._size, self._bits = proposal.tables, size, bits
+        self._parts = [(c, own) for c, own in enumerate(rows) if c and own.size]
+        self._scores: dict[str, Floats] = {}  # of chained kinds
+
+    def of(self, seed: np.random.SeedSequence) -> Source:
+        """This one, which draws from another seed from now on."""
+        self._bits = Bits(seed)
+        return self
+
+    def draw(self, kind: str, m: int, first: int) -> Floats:
+        """Each output's entries of a kind from place `first` on, (size, m)."""
+        code, table = CODES[kind], self._tables.get(kind)
+        block = self._taken(code, self._size, m)
+        for c, rows in self._parts if table is not None and first < table.shape[1] else ():
+            own, part, coins = table[c, first:], block[rows], np.empty((0, 0, 0))  # type: ignore[index]
+            if kind in ("laplace", "uniform"):  # coins of as many columns as are tilted
+                coins = self._taken(UNIFORM, 1 + (kind == "uniform"), rows.size, min(m, own.shape[0]))
+            kernels.tilt(code, part, coins, own)
+            if is_chained(kind, own):
+                more = np.empty((0, 0))
+                if kind != "laplace":
+                    more = self._taken(UNIFORM if kind == "exponential" else EXPONENTIAL, *part.shape)
+                scores = self._scores.setdefault(kind, np.zeros(self._size))
+                before = scores[rows]
+                chains.draw_chained(code, part, more, own, before, PLAIN[kind].size)
+                scores[rows] = before
+            block[rows] = part
+        return block
+
+    def _taken(self, code: int, *shape: int) -> Floats:
+        variates = np.empty(shape)
+        self._bits.take(code, variates.reshape(-1))
+        return variates

@@ -12,20 +12,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpcdp.importance.chains import can_chain, is_score
 from hpcdp.importance.curve import delta_by_loss
 from hpcdp.importance.fit import fit, wild
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import Proposal, join
+from hpcdp.importance.kinds import Floats, Ints, Proposal, join
 from hpcdp.importance.mixtures import MOST_TOLD, Goal, mixtures_of, side_of
-from hpcdp.importance.pool import Above, Known, Pool
+from hpcdp.importance.pool import Above, Known, Pool, log_mixed
 from hpcdp.importance.training import Direction, Taught
 from hpcdp.losses.line.cells import LineCells
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 Draw = Callable[[int, Proposal, int, int], tuple[Floats, Tape]]
 """Outputs on the line, and their tape, of (side, proposal, size, number of the call)."""
@@ -190,10 +186,7 @@ def _finish(
     chains: bool,
     alone: bool,
 ) -> Learned:
-    """The final proposals, with shares by the variances of all cells, and a last round drawn from them.
-
-    size, times: of each distribution in a call, and how many calls. chains: whether they are candidates; alone: and nothing else.
-    """
+    """The final proposals, with shares by the variances of all cells, and a last round drawn from them in so many calls."""
     rounds = [-(-times // _FIRST), times - -(-times // _FIRST)] if chains and can_chain(pools[0].tapes[0]) else [times]
     for calls in filter(None, rounds):
         mixtures, shares = mixtures_of(pools, Known.of(pools), goal, chains, alone, chains)
@@ -207,7 +200,7 @@ def _finish(
     sides = []
     for side, pool in enumerate(pools):
         whole, weights = _whole_shares(shares[side], chunk), known.weights[side]
-        mixture = pool.log_mixture(whole, [{}, *mixtures[side]])
+        mixture = np.concatenate([log_mixed(tape, whole, [{}, *mixtures[side]]) for tape in pool.tapes])
         taught = TaughtSide(
             proposal=join(mixtures[side], whole),
             cells=known.where[side],

@@ -16,18 +16,13 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpcdp.importance.chains import Near, can_chain
 from hpcdp.importance.curve import delta_by_loss
 from hpcdp.importance.fit import count_modes, fit
-from hpcdp.importance.kinds import Component, is_chain
+from hpcdp.importance.kinds import Bools, Component, Floats, Ints, is_chain
 from hpcdp.importance.pool import FEWEST, Above, Known, Pool, ratios_of
 from hpcdp.importance.training import sums_above
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 Aims = Callable[[Floats], list[tuple[int, int]]]
 """(direction, column of ε) of the cells that matter most, from δ̂ (2, epsilons), NaN where it is not told."""
@@ -146,10 +141,7 @@ def _ladder(above: Above, draws: int, epsilons: Floats, aims: Sequence[float]) -
 def _chains(
     pool: Pool, score: Floats, weights: Floats, above: Above, epsilons: Floats, splits: bool
 ) -> list[Component]:
-    """Chained components that begin where the sets of ε do, and some between, and end where the next begins.
-
-    splits: modes are told apart.
-    """
+    """Chained components from each set's edge to the next, with some between; splits: whether modes are told apart."""
     levels = list[float]()
     if epsilons.size:
         levels = epsilons[np.unique(np.linspace(0, epsilons.size - 1, _MOST_EDGES).astype(np.int64))].tolist()

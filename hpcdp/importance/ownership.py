@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpcdp.errors import MechanismError
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import BINS, PLAIN, Proposal
+from hpcdp.importance.kinds import BINS, PLAIN, Floats, Proposal
 from hpcdp.mechanisms.outputs import Outputs
 
-Floats = NDArray[np.float64]
 Trial = Callable[..., tuple[Outputs, Tape]]
 """Outputs and tape of (size, seed, by_rows=…, flat=…, exchanged=(rows, seed), proposal=…)."""
 
@@ -49,16 +47,7 @@ class Ownership:
 
 
 def find_rows(trials: Sequence[Trial], many: int = _MANY, few: int = 1 << 12) -> Ownership:
-    """How a mechanism draws whose randomness all comes from rng.
-
-    Args:
-        trials: draws, of each database; where outputs never move on one, what was seen on the others counts.
-        many: outputs of a call for a chunk.
-        few: outputs of a sequence of calls for one each, at most.
-
-    Raises:
-        MechanismError: equal tapes gave unequal outputs, or an output depends on the noise of others.
-    """
+    """How a mechanism draws: by rows in calls for `many`, else in `few` calls for one; MechanismError where neither is sound."""
     for flat in ("rows", "columns"):
         with suppress(MechanismError):  # as of one that needs another size
             seen = [_look(trial, many, {"by_rows": True, "flat": flat}) for trial in trials]

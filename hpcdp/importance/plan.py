@@ -12,11 +12,11 @@ import numpy as np
 
 from hpcdp._base.rounding import at_most, duration
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.engine.costs import Costs
-from hpcdp.engine.index import Index, Span, first_of
+from hpcdp.engine.index import Index, Span, first_of, gaps
 from hpcdp.engine.series import Series
-from hpcdp.engine.spans import gaps
+from hpcdp.engine.task import Costs
 from hpcdp.importance.bounds import leftover_draws, split_level
+from hpcdp.importance.training import KEPT_BACK, LOOK
 from hpcdp.keys import digest_json
 from hpcdp.store.stages import Stage
 from hpcdp.study.claims import parse_claim
@@ -151,10 +151,7 @@ def known_choice(problem: Problem, index: Index, number: int) -> Choice | None:
 
 @dataclass(frozen=True)
 class Part:
-    """Chunks of one distribution in a test: from proposals ("tape"), or plain ones ("leftover").
-
-    key: of its sums. spans: that records hold.
-    """
+    """Chunks of a distribution in a test, from proposals ("tape") or plain ("leftover"); spans: that records hold sums of."""
 
     name: str
     side: int
@@ -250,10 +247,7 @@ def describe(problem: Problem, index: Index, costs: Costs, workers: int) -> Word
 
 
 def chosen_words(problem: Problem, index: Index, time: Callable[[int, int], str] = lambda *_: "") -> Words:
-    """What stages that learn chose of the pairs that are tested; nothing before all are learned.
-
-    time: how long plain draws in so many calls take, in words.
-    """
+    """What stages that learn chose of the tested pairs, once all are learned; time: words for draws in so many calls."""
     tested = tested_pairs(problem, index) or {}
     lines = [line for number, choice in [*tested.items()][:_SHOWN] for line in _chosen(problem, number, choice, time)]
     return lines + ([("", f"… and {_many(len(tested) - _SHOWN)} more")] if len(tested) > _SHOWN else [])
@@ -305,8 +299,6 @@ def _before(problem: Problem, costs: Costs, workers: int, pairs: int) -> Words:
 
 def _certificate(problem: Problem, costs: Costs, workers: int, pairs: int) -> str:
     """What a certificate of the target takes, as far as it and a claim tell. Heuristic: δ is taken to be so."""
-    from hpcdp.importance.training import KEPT_BACK, LOOK
-
     e = problem.study.estimate
     aim, unasked = _aim(problem), ""
     if e.target is not None and not e.certify:

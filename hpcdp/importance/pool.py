@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 from hpcdp.importance._kernels import mix_log_weights
 from hpcdp.importance.curve import fit_weighted, weighted_sums
 from hpcdp.importance.generator import Tape
-from hpcdp.importance.kinds import Component, is_chain, join, log_ratios
+from hpcdp.importance.kinds import Component, Floats, Ints, is_chain, join, log_ratios
 from hpcdp.losses.line.cells import LineCells
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 FEWEST = 50.0
 """Outputs' worth in a set that tell anything of it."""
@@ -74,10 +71,7 @@ def find_places(elites: Sequence[Elite]) -> list[Place]:
 
 
 class _Tiles:
-    """Of each draw the chain that most leads there, of those of the last mixture, and its g/f there; −1 where none does.
-
-    Only those that most lead wherever they lead tell something: where L̂ is no function of the score chains cross others.
-    """
+    """Of each draw the chain of the last mixture that most leads there, with g/f; −1 where none does, or where chains cross."""
 
     def __init__(self, count: int) -> None:
         self._overlaps = np.zeros(count, np.bool_)
@@ -102,10 +96,7 @@ class _Tiles:
 
 @dataclass
 class Pool:
-    """Weighted draws of one law: components, how many draws each gave, and of each draw log Σ nₖ·gₖ/f over these.
-
-    tiles: see `_Tiles.known`.
-    """
+    """Weighted draws of one law: components, draws of each, of each draw log Σ nₖ·gₖ/f over these; tiles: see `_Tiles.known`."""
 
     components: list[Component] = field(default_factory=lambda: [{}])
     counts: list[int] = field(default_factory=lambda: [0])
@@ -129,7 +120,7 @@ class Pool:
         is_tile = [is_chain(component) for component in own]
         tiles = _Tiles(sum(is_tile))
         self.mixed = [
-            np.logaddexp(known, _log_mixed(old, sizes, own, tiles, is_tile))
+            np.logaddexp(known, log_mixed(old, sizes, own, tiles, is_tile))
             for known, old in zip(self.mixed, self.tapes, strict=True)
         ]
         used = np.flatnonzero(self.counts)
@@ -138,7 +129,7 @@ class Pool:
         for outputs, tape in draws:
             self.outputs.append(outputs)
             self.tapes.append(tape)
-            self.mixed.append(_log_mixed(tape, np.asarray(self.counts)[used], every, tiles, now))
+            self.mixed.append(log_mixed(tape, np.asarray(self.counts)[used], every, tiles, now))
         self.tiles = tiles.known()
 
     @property
@@ -149,10 +140,6 @@ class Pool:
     def weights(self) -> Floats:
         """Of all draws, by the mixture of all that was drawn from."""
         return np.asarray(self.size * np.exp(-np.concatenate(self.mixed)))
-
-    def log_mixture(self, shares: Floats, components: Sequence[Component]) -> Floats:
-        """log of a mixture's density over the plain one's, of all draws; components: the plain one first."""
-        return np.concatenate([_log_mixed(tape, shares, components) for tape in self.tapes])
 
     def elite(self, chosen: NDArray[np.bool_], weights: Floats, most: int = _MOST_ELITE) -> list[Elite]:
         """The chosen draws by tape, every so many of too many."""
@@ -171,17 +158,14 @@ class Pool:
         return np.concatenate([values[starts[id(elite.tape)] + elite.which] for elite in elites])
 
 
-def _log_mixed(
+def log_mixed(
     tape: Tape,
     shares: NDArray[Any],
     components: Sequence[Component],
     tiles: _Tiles | None = None,
     is_tile: Sequence[bool] | NDArray[np.bool_] = (),
 ) -> Floats:
-    """log Σ shares·g/f of a tape's draws, −inf where none reaches one; components: the plain one, {}, first.
-
-    tiles: where it is given, takes the draws with those components that are chains of the last mixture, which is_tile marks.
-    """
+    """log Σ shares·g/f of a tape's draws, the plain component {} first; tiles takes those of the chains that is_tile marks."""
     log_weights = np.empty(tape.size)
     used = [k for k in range(1, len(components)) if shares[k] > 0]
     with np.errstate(divide="ignore"):

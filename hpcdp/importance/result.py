@@ -13,8 +13,7 @@ from scipy.special import ndtri
 
 from hpcdp._base.rounding import share
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.engine.derived import Bools, Entry, Floats, Ints, Records, fewest
-from hpcdp.engine.entries import CELL, maximum_of
+from hpcdp.engine.derived import CELL, Bools, Entry, Floats, Ints, Records, fewest, maximum_of
 from hpcdp.engine.index import Index, first_of
 from hpcdp.engine.method import SeriesBySeries
 from hpcdp.errors import StoreError

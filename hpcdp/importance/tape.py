@@ -12,12 +12,9 @@ from numpy.typing import NDArray
 
 from hpcdp.errors import MechanismError
 from hpcdp.importance import _kernels as kernels
-from hpcdp.importance.kinds import CODES, NAMES, Entry, Proposal, log_ratios
-from hpcdp.importance.source import Source
-from hpcdp.mechanisms.streams import Bits, Floats, Stream, _shape, broadcast_shape
+from hpcdp.importance.kinds import CODES, NAMES, Bools, Entry, Floats, Ints, Proposal, Source, log_ratios
+from hpcdp.mechanisms.streams import Bits, Stream, _shape, broadcast_shape
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Arranged = Callable[[NDArray[Any]], NDArray[Any]]
 """How entries (size, m) become an array that was asked for."""
 
@@ -60,10 +57,7 @@ LATE = (
 
 
 class Noted(Stream):
-    """A `Stream` that gives entries of the kinds of `kinds` to outputs, from a proposal, and keeps what each got.
-
-    See `hpcdp.importance.generator.Tape`, which adds the methods of NumPy.
-    """
+    """A `Stream` that draws outputs' entries from a proposal and keeps what each got; `Tape` adds NumPy's methods."""
 
     def __init__(
         self,

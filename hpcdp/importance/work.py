@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from hpcdp._base.doing import drawing
 from hpcdp._base.node import NodeExecutor, ProcessDied
 from hpcdp._base.raised import readable
-from hpcdp.engine.context import ChunkError, Context
-from hpcdp.engine.outcomes import Found, NewFile, Report
+from hpcdp.engine.context import Context
+from hpcdp.engine.outcomes import ChunkError, Found, NewFile, Report
 from hpcdp.engine.series import Series, record_name
 from hpcdp.errors import DamagedError, HpcdpError, MechanismError
 from hpcdp.importance._kernels import find_inside
 from hpcdp.importance.bounds import spread
 from hpcdp.importance.choice import asked_of, choose, goal_of
 from hpcdp.importance.generator import Tape, draw_tape
-from hpcdp.importance.kinds import Proposal
+from hpcdp.importance.kinds import Bools, Floats, Ints, Proposal
 from hpcdp.importance.levels import learn
 from hpcdp.importance.ownership import NOT_OWN, ONE, OUTPUTS, find_rows, keeps_rows
 from hpcdp.importance.plan import CHUNK, FEW, LOOKED, Choice, few_of, last_of, level_series, tape_keys
@@ -44,9 +44,6 @@ from hpcdp.study.named_code import names_code
 from hpcdp.study.problem import Problem
 from hpcdp.study.sampler import Sampler
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 State = dict[str, NDArray[Any]]
 Layout = list[tuple[str, int]]  # see `Tape.layout`
 
@@ -66,10 +63,7 @@ _INSTEAD = (
 
 @dataclass
 class Drawer:
-    """Draws chunks of one of a pair's distributions, D (side 0) or D′; what trial draws did not show ends the study.
-
-    by_rows, flat: see `Tape`. layout: by rows what a mechanism draws of each output in trial draws.
-    """
+    """Draws chunks of a pair's D (side 0) or D′; what trial draws did not show ends the study. by_rows, flat: see `Tape`."""
 
     context: Context
     pair: int
@@ -163,11 +157,7 @@ def _trial_layout(context: Context, law: str, flat: str) -> Layout:
 def _fresh_prints(
     sampler: Sampler, is_given: bool, chunks: list[int], given: tuple[Any, ...], how: Mapping[str, Any]
 ) -> list[str] | None:
-    """Fingerprints of these chunks as a process draws them that has called nothing of the study's code before.
-
-    None of a function that cannot be sent to one. is_given: whether the function was given as an object; its modules go as they
-    are here, as to other processes. MechanismError where the mechanism fails there, or where there is no such process to be had.
-    """
+    """Fingerprints of chunks as a fresh process draws them, None where none can; is_given: an object, whose modules are sent."""
     function: Any = getattr(sampler.mechanism, "function", None)
     try:
         own = modules_of(function) if is_given else set()
@@ -207,7 +197,8 @@ def learn_levels(context: Context, number: int, recorded: Choice | None = None) 
     projection, state = None, State()
     if problem.schema.columns not in (None, 1):
         sides = [Side(outputs, outputs.shape[0]) for outputs, _ in first]
-        projecting = _projecting(problem, *sides)
+        projects = kind_of(e.default_loss).projects  # else what plain draws show to be best
+        projecting = e.default_loss if projects else projecting_loss(sides[0], sides[1], np.asarray(e.epsilons))
         projection = _projecting_loss(problem, projecting).fit(*sides).projection()
         state = projection_state(projection, _PREFIX) | {_PROJECTING: np.frombuffer(projecting.encode(), np.uint8)}
 
@@ -224,14 +215,6 @@ def learn_levels(context: Context, number: int, recorded: Choice | None = None) 
     return state, replace(choice, state=digest_of(state))
 
 
-def _projecting(problem: Problem, p: Side, q: Side) -> str:
-    """Name of the loss that brings vectors to the line: the study's where it does so, else what plain draws show to be best."""
-    e = problem.study.estimate
-    if kind_of(e.default_loss).projects:
-        return e.default_loss
-    return projecting_loss(p, q, np.asarray(e.epsilons))
-
-
 def _projecting_loss(problem: Problem, name: str) -> Any:
     e = problem.study.estimate
     return make_loss(name, e.parameters if name == e.default_loss else {}, problem.study.folder)
@@ -242,10 +225,7 @@ def _on_line(outputs: Outputs, projection: Projection | None) -> Floats:
 
 
 def learned_state(context: Context, series: Series, report: Report) -> State:
-    """What was learned of a pair, out of the store; learned again where arrays are damaged, which the study decides.
-
-    Raises DamagedRecord where that taught otherwise, as on another machine: what was drawn before is of no use then.
-    """
+    """What was learned of a pair, learned again where arrays are damaged; DamagedRecord where that taught otherwise."""
     key, choice = context.problem.once(tape_keys)[series.pair], series.item[0]
     path = context.layout.counter(key, ())
     with suppress(DamagedError):
@@ -375,6 +355,3 @@ def _hits(test: Judge, side: int, outputs: Outputs, tape: Tape) -> dict[str, Any
         return {"hits": [0] * beyond.size, "union": 0}
     hits, union = count_leftover(*tape.log_weights(which), test.classes(places[which])[direction], cells)
     return {"hits": hits.tolist(), "union": union}
-
-
-"""What this way does."""

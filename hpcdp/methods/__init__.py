@@ -6,7 +6,6 @@ progress and resuming are hpcdp's. A package offers one by an entry point of the
 
 from hpcdp.engine.method import Adder, Learned, Method
 from hpcdp.engine.series import Effort, Phase, Series
-from hpcdp.methods.classes import total_of
-from hpcdp.methods.outcomes import entries_of_outcomes
+from hpcdp.methods.classes import entries_of_outcomes, total_of
 
 __all__ = ["Adder", "Effort", "Learned", "Method", "Phase", "Series", "entries_of_outcomes", "total_of"]

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from hpcdp.engine.costs import Costs
-from hpcdp.engine.derived import Floats, Records
-from hpcdp.engine.entries import no_cells
+from hpcdp.engine.derived import Floats, Records, no_cells
 from hpcdp.engine.index import Index
 from hpcdp.engine.method import Method, Rows, Run
 from hpcdp.engine.sampling import sample_tasks, sampling_seconds, task_seconds
-from hpcdp.engine.task import Amounts, Progress, Task
+from hpcdp.engine.task import Amounts, Costs, Progress, Task
 from hpcdp.mechanisms.pair_draws import LOSS, NUMBERS, SENSITIVITY
 from hpcdp.notions.at_risk import MOST_K, both_as_published, certified_within, cover_as_published, order_statistic
 from hpcdp.notions.bounds import binomial_lower

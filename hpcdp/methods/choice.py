@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hpcdp.engine.costs import Costs
 from hpcdp.engine.method import Rows
+from hpcdp.engine.task import Costs
 from hpcdp.mechanisms import READERS
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.study.combinations import options_of
@@ -82,10 +82,7 @@ def choose_reuse(problem: Problem, costs: Costs, layout: Layout, generation: Gen
 
 
 def describe_reuse(problem: Problem, costs: Costs, known: bool | None) -> Rows:
-    """Whether every sample teaches and tests, and why: a line of a plan, if there is something to say.
-
-    known: what an earlier run into the store chose.
-    """
+    """Whether every sample teaches and tests, and why, if that says something; known: what an earlier run chose."""
     reuse = problem.study.estimate.reuse
     if reuse is True:
         return [("reuse", _cut_words(problem))]

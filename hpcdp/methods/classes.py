@@ -1,4 +1,6 @@
-"""Sums by class of L̂: how often outputs were above and below thresholds, out of the records of one or several sets of these."""
+"""Sums by class of L̂: how often outputs were above and below thresholds, out of the records of one or several sets of these;
+and entries of methods that count each law by outcome.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +11,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.engine.derived import Floats, Ints, counted_cells, maximum_of
 from hpcdp.engine.index import Columns, Index
-from hpcdp.engine.method import Adder
+from hpcdp.engine.method import Adder, Run
 from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses.counts import above, below
 from hpcdp.losses.protocol import Counter
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.special import count_special
 from hpcdp.notions.dependence import COLUMNS, count_in_order, looked_thresholds
+from hpcdp.notions.levels import share_level
+from hpcdp.notions.spectrum import make_cells
+from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
-
-Ints = NDArray[np.int64]
+from hpcdp.study.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
 class Exceed:
-    """How often L̂ was strictly above and below each threshold: arrays (2, T) int64, sides in the order D, D'.
-
-    samples: (2,) int64, of how many outputs of each side.
-    """
+    """How often L̂ was strictly above and below each threshold, (2, T) int64, D first; samples: of how many outputs, (2,)."""
 
     above: Ints
     below: Ints
@@ -142,3 +144,40 @@ def checker(
             refuse_batch_dependent(counter, outputs, foreign)
 
     return check
+
+
+def entries_of_outcomes(
+    problem: Problem, training: Ints | None, counts: Ints, sides: Ints, epsilons: Floats, run: Run
+) -> Arrays:
+    """Arrays of the sets of outcomes in which training outputs of one law outweigh the other's: {L̂ > ε}, {−L̂ > ε}.
+
+    Certified bounds are finite-sample: the sets are fixed by training outputs before test outputs are counted.
+
+    Args:
+        problem: the study's.
+        training: counts of `train` outputs of each law by outcome, (laws, outcomes); None while some are missing.
+        counts: the same of `test` outputs, −1 while some are missing.
+        sides: which laws are D and D' of each pair, (pairs, 2).
+        epsilons: levels, (k,).
+        run: what computes bounds, as `Method.arrays` gets it.
+    """
+    e, shape = problem.study.estimate, (len(sides), 2, epsilons.size)
+    exceed, share = np.full((*shape, 2), -1, np.int64), np.full((*shape, 2), np.nan)
+    if training is not None:
+        for pair, laws in enumerate(sides):
+            for direction, (one, other) in enumerate((laws, laws[::-1])):
+                chosen = _loss(training[one], training[other])[:, None] > epsilons  # (outcomes, ε)
+                share[pair, direction] = np.stack([training[law] @ chosen for law in (one, other)], axis=-1) / e.train
+                if counts.min() >= 0:
+                    exceed[pair, direction] = np.stack([counts[law] @ chosen for law in (one, other)], axis=-1)
+    test = np.full(exceed.shape, problem.test.total)
+    ranked = np.where(np.isnan(share).any(axis=-1), np.nan, share[..., 0] - np.exp(epsilons) * share[..., 1])
+    level = share_level(ranked, shape, 1.0 - e.confidence)
+    cells = make_cells(exceed, test, share, epsilons, level, e.confidence, run)
+    return counted_cells(cells, level, ranked) | maximum_of(cells)
+
+
+def _loss(p: Ints, q: Ints) -> NDArray[np.float64]:
+    """log(p/q) of each outcome, 0 where neither law had any."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.nan_to_num(np.log(p) - np.log(q), nan=0.0, posinf=np.inf, neginf=-np.inf)

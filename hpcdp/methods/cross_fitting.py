@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 
 from hpcdp.engine.accuracy import Statement, state_accuracy
 from hpcdp.engine.context import Context
-from hpcdp.engine.costs import Costs
-from hpcdp.engine.derived import Bools, Entry, Floats, Ints, Records, fewest
-from hpcdp.engine.entries import CELL, counted_cells, maximum_of
+from hpcdp.engine.derived import CELL, Bools, Entry, Floats, Ints, Records, counted_cells, fewest, maximum_of
 from hpcdp.engine.index import Columns, Index, first_of
 from hpcdp.engine.method import Method, Prints, Rows, Run
 from hpcdp.engine.outcomes import Failure, Report
 from hpcdp.engine.series import Effort, Phase, Series
-from hpcdp.engine.task import Amounts
+from hpcdp.engine.task import Amounts, Costs
 from hpcdp.errors import DamagedError, MechanismError, StoreError
 from hpcdp.keys import digest_json
 from hpcdp.losses import validate_parameters
@@ -262,11 +260,7 @@ def count_part(
     chunk: int,
     foreign: str | None = None,
 ) -> NDArray[np.int64]:
-    """Histograms (2, 2T + 1) of a part over the classes of L̂, the sides in the order D, D'.
-
-    Each step learns on its places of both pools and counts its own; the histograms of the steps add up. foreign: see
-    `foreign_code`; MechanismError where it does not judge the first outputs of the part one by one.
-    """
+    """Histograms (2, 2T + 1) of a part by class, D first; MechanismError where the class `foreign` does not judge one by one."""
     histograms = np.zeros((2, 2 * thresholds.size + 1), np.int64)
     for step in part.steps:
         p, q = (_side(np.concatenate([pool[r.start : r.stop] for r in step.learned])) for pool in pools)

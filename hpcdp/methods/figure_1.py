@@ -13,14 +13,12 @@ from hpcdp._base.doing import drawing
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.accuracy import Statement, state_accuracy
 from hpcdp.engine.context import Context
-from hpcdp.engine.costs import Costs
-from hpcdp.engine.derived import Bools, Entry, Floats, Ints, Records, fewest
-from hpcdp.engine.entries import CELL, cells_of, maximum_of, points_of
+from hpcdp.engine.derived import CELL, Bools, Entry, Floats, Ints, Records, cells_of, fewest, maximum_of, points_of
 from hpcdp.engine.index import Index
 from hpcdp.engine.method import NO_ETA, Run, SeriesBySeries, memory
 from hpcdp.engine.outcomes import Report
 from hpcdp.engine.series import Effort, Phase, Series
-from hpcdp.engine.task import Amounts
+from hpcdp.engine.task import Amounts, Costs
 from hpcdp.keys import digest_json, stream
 from hpcdp.losses.knn.literal import count_rejections, testing_risk
 from hpcdp.losses.knn.parameters import LiteralKnnParameters
@@ -44,10 +42,7 @@ _POINT = "tradeoff"
 
 @dataclass(frozen=True)
 class LiteralCell:
-    """What draws and trains for itself.
-
-    direction: "forward" or "reverse" of an entry of the spectrum, "tradeoff" of a trade-off point. level: its ε, or its η.
-    """
+    """What draws and trains for itself: of a direction, or a trade-off point ("tradeoff"). level: its ε, or its η."""
 
     pair: int
     direction: str

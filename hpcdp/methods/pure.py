@@ -11,13 +11,11 @@ import numpy as np
 
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.context import Context
-from hpcdp.engine.costs import Costs
-from hpcdp.engine.derived import Floats, Ints, Records
-from hpcdp.engine.entries import no_cells
+from hpcdp.engine.derived import Floats, Ints, Records, no_cells
 from hpcdp.engine.index import Index, Span, first_of
 from hpcdp.engine.method import Adder, Learned, Method, Rows, Run, memory, pair_effort
 from hpcdp.engine.series import Effort, Phase, Series
-from hpcdp.engine.task import Amounts, Task
+from hpcdp.engine.task import Amounts, Costs, Task
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_json
 from hpcdp.losses.local import UNIT, Peak, find_peak, has_densities, in_region, inside, weigh
@@ -97,10 +95,7 @@ def known_choice(problem: Problem, index: Index, number: int) -> Choice | None:
 
 
 def tested_pairs(problem: Problem, index: Index) -> list[int] | None:
-    """The pairs that get fresh samples, of equal ones the first; None while some pair has no choice yet.
-
-    Training alone decides: the winner is the pair with the highest score, of equal ones the first.
-    """
+    """The pairs that get fresh samples, by training alone, of equal ones the first; None while some pair has no choice yet."""
     pure = _section(problem)
     numbers = list(first_of(problem.once(pure_keys)).values())
     choices = {number: known_choice(problem, index, number) for number in numbers}

@@ -7,8 +7,8 @@ from typing import Any
 
 from hpcdp._base.rounding import at_least, at_most, percent
 from hpcdp.losses import validate_parameters
+from hpcdp.methods.histogram.decisions import describe_sizes, promised_sizes
 from hpcdp.methods.histogram.interval import renyi_entries
-from hpcdp.methods.histogram.sizes import describe_sizes, promised_sizes
 from hpcdp.report.exposed import EVERY_CELL, PAIRS
 from hpcdp.report.pure import pure_body
 from hpcdp.report.sentences import NO_ATOMS, assumed, missing_words

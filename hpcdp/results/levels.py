@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.asked import number_of, wrong
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.methods.sample_split.variational import several_losses
+from hpcdp.methods.sample_split.derive import several_losses
 from hpcdp.notions.epsilon_at import (
     BELOW,
     BRACKETED,

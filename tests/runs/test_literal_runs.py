@@ -11,8 +11,8 @@ from hpcdp._base.node import ProcessDied
 from hpcdp.driver.driver import resume, run_problem
 from hpcdp.driver.plan import make_plan
 from hpcdp.engine.executors import Options
-from hpcdp.engine.failures import describe_killed
 from hpcdp.engine.index import Index
+from hpcdp.engine.outcomes import describe_killed
 from hpcdp.engine.series import Count
 from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.task import Task

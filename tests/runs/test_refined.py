@@ -25,10 +25,10 @@ from studies import REFINED, make_study, run
 
 from hpcdp.analytic import GaussianShift
 from hpcdp.engine.context import open_context
-from hpcdp.engine.failures import RunFailed
+from hpcdp.engine.outcomes import RunFailed
 from hpcdp.losses.refined.refined import refine
 from hpcdp.methods.sample_split.foreseen import rates_of
-from hpcdp.methods.sample_split.tallying import learn_refined, restore_pilot
+from hpcdp.methods.sample_split.learning import learn_refined, restore_pilot
 from hpcdp.notions.bounds import binomial_upper, hoeffding_radius
 from hpcdp.report.notions import text as table_of
 from hpcdp.store.layout import Layout
@@ -213,7 +213,7 @@ def test_each_side_has_as_many_tallies_as_it_needs(client, tmp_path, direction):
         stage = problem.stage_of(name, 0, side)
         return np.concatenate(list(context.chunks(stage, problem.pair_laws[0][side], range(stage.chunks))))
 
-    with patch("hpcdp.methods.sample_split.tallying.refine", wraps=refine) as learned:
+    with patch("hpcdp.methods.sample_split.learning.refine", wraps=refine) as learned:
         counter, judged, _ = learn_refined(context, 0, problem.thresholds)
     for at, name in enumerate(("refine", "validation")):
         tally = learned.call_args.args[1 + at]

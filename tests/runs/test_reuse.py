@@ -16,8 +16,8 @@ from hpcdp.analytic import GaussianShift
 from hpcdp.driver.driver import resume
 from hpcdp.driver.plan import plan
 from hpcdp.engine.context import open_context
-from hpcdp.engine.costs import Costs
 from hpcdp.engine.index import Index, Span
+from hpcdp.engine.task import Costs
 from hpcdp.errors import StudyError
 from hpcdp.losses.kde.kde import Kde
 from hpcdp.methods.choice import Price

@@ -19,8 +19,8 @@ from hpcdp import load_result
 from hpcdp.analytic import GaussianShift
 from hpcdp.driver.driver import resume, run_problem
 from hpcdp.engine.executors import Options
-from hpcdp.engine.failures import StudyRefuted
 from hpcdp.engine.index import first_of
+from hpcdp.engine.outcomes import StudyRefuted
 from hpcdp.engine.progress import Silent
 from hpcdp.importance.plan import tape_keys
 from hpcdp.importance.training import KEPT_BACK

@@ -17,7 +17,7 @@ import hpcdp
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift
 from hpcdp.driver.plan import make_plan
 from hpcdp.errors import StudyError
-from hpcdp.methods.sample_split.variational import variational_arrays
+from hpcdp.methods.sample_split.derive import variational_arrays
 from hpcdp.notions.levels import share_level
 from hpcdp.notions.renyi import class_counts
 from hpcdp.notions.spectrum import exceedances

@@ -16,7 +16,7 @@ from studies import files_below, make_study
 from hpcdp.driver import driver
 from hpcdp.engine import sampling, tasks
 from hpcdp.engine.context import Context
-from hpcdp.engine.failures import RunFailed
+from hpcdp.engine.outcomes import RunFailed
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array
 from hpcdp.mechanisms.outputs import Outputs, Schema

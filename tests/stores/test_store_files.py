@@ -10,7 +10,7 @@ import pytest
 from commands import call, one_message, stored_problem, write_study
 from studies import REALS, make_study, pose
 
-from hpcdp.engine.store_files import MANY, count_files, describe_files
+from hpcdp.engine.sampling import MANY, count_files, describe_files
 from hpcdp.mechanisms.outputs import Schema
 
 GIVEN = "given = [ { d = [0.0], d_prime = [1.0] } ]"

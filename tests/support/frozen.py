@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from hpcdp import Study, run
-from hpcdp.engine import writer
+from hpcdp.engine import execute
 from hpcdp.store import records
 
 CONTEXT = multiprocessing.get_context("forkserver")  # children that have the libraries already, and no threads
@@ -90,7 +90,7 @@ def _child(
         append(path, entries, mode)
 
     records._append = seen_append
-    writer._EVERY = 0.0  # groups are the same in every run: one a task
+    execute._EVERY = 0.0  # groups are the same in every run: one a task
     sys.addaudithook(hook)
     try:
         work(store, *arguments)

@@ -9,8 +9,7 @@ import numpy as np
 
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.derived import Floats, Ints
-from hpcdp.methods.histogram.decisions import given
-from hpcdp.methods.histogram.sizes import promised_sizes
+from hpcdp.methods.histogram.decisions import given, promised_sizes
 from hpcdp.notions.bins import (
     Bins,
     change_refuted_at,

@@ -8,31 +8,29 @@ from typing import Any
 import numpy as np
 
 from hpcdp.engine.context import Context
-from hpcdp.engine.costs import Costs
-from hpcdp.engine.derived import Floats, Records
-from hpcdp.engine.entries import no_cells
+from hpcdp.engine.derived import Floats, Records, no_cells
 from hpcdp.engine.index import Index
 from hpcdp.engine.method import NO_ETA, Adder, Method, Rows, Run
 from hpcdp.engine.series import Effort, Phase, Series
-from hpcdp.engine.task import Amounts, Task
+from hpcdp.engine.task import Amounts, Costs, Task
 from hpcdp.errors import StudyError
 from hpcdp.losses.histogram.counting import OutsideError, count_bins
 from hpcdp.losses.histogram.parameters import FINE
 from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.methods.classes import entries_of_outcomes
 from hpcdp.methods.histogram.decisions import (
     bin_key,
     counts_of,
     decide,
     decided,
     decision_or_words,
+    describe_plan,
     given,
     learns,
     sized,
     training_bins,
 )
 from hpcdp.methods.histogram.interval import describe_interval
-from hpcdp.methods.histogram.sizes import describe_plan
-from hpcdp.methods.outcomes import entries_of_outcomes
 from hpcdp.notions.bins import refuse_atoms
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage

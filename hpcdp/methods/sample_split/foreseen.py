@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from hpcdp._base.rounding import duration
-from hpcdp.engine.costs import Costs
 from hpcdp.engine.method import Rows
+from hpcdp.engine.task import Costs
 from hpcdp.methods.sample_split.targets import COUNT_SECONDS, LEARNING
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.estimate import Target

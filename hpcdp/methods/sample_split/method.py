@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from hpcdp.engine.context import Context
-from hpcdp.engine.costs import Costs
 from hpcdp.engine.derived import Entry, Floats, Records
 from hpcdp.engine.index import Index, Span, first_of
 from hpcdp.engine.method import Adder, Learned, Method, Rows, Run, memory, pair_effort
 from hpcdp.engine.outcomes import Report
 from hpcdp.engine.sampling import TaskList
 from hpcdp.engine.series import Effort, Phase, Planner, Series, seconds_left
-from hpcdp.engine.task import Amounts, Progress, Task
+from hpcdp.engine.task import Amounts, Costs, Progress, Task
 from hpcdp.errors import StudyError
 from hpcdp.losses import LOSSES, kind_of
 from hpcdp.losses.protocol import Counter
@@ -25,13 +24,12 @@ from hpcdp.mechanisms.outputs import Schema, describe
 from hpcdp.methods.choice import choose_reuse, describe_reuse, with_choice
 from hpcdp.methods.classes import ClassCounts, checker, threshold_sets
 from hpcdp.methods.sample_split import derive
+from hpcdp.methods.sample_split.derive import pairs_of_one_loss, variational_arrays
 from hpcdp.methods.sample_split.foreseen import describe_target
-from hpcdp.methods.sample_split.learning import learn_pair, screen
+from hpcdp.methods.sample_split.learning import TELLING, learn_pair, screen
 from hpcdp.methods.sample_split.tally_plan import tallies_left, tally_progress, tally_tasks
-from hpcdp.methods.sample_split.tallying import TELLING
 from hpcdp.methods.sample_split.targets import decide, share_time
-from hpcdp.methods.sample_split.variational import pairs_of_one_loss, variational_arrays
-from hpcdp.methods.sample_split.words import describe_sizes
+from hpcdp.notions.spectrum import TOLD, told_pairs
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
@@ -41,6 +39,31 @@ from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
 from hpcdp.study.trial_draws import Trial
+
+_NAMED = 4  # pairs whose test samples are listed
+
+
+def describe_sizes(result: Any) -> str:
+    """What each pair got to test, the most tested pairs by name."""
+    tested = result["test"][:, 0, 0, :]
+    most = tested.max(axis=1)
+    order = np.argsort(-most, kind="stable")
+    named = [
+        f"{result.describe_pair(int(pair))} {tested[pair, 0]:,} of D and {tested[pair, 1]:,} of D′"
+        for pair in order[:_NAMED]
+    ]
+    if len(order) > _NAMED:
+        rest = most[order[_NAMED:]]
+        named.append(f"{rest.size:,} more pairs {rest.min():,} to {rest.max():,}")
+    words = f"test samples: {'; '.join(named)}"
+    if len(order) > 1 and most.min() < most.max():
+        words += " Which pairs got few is a heuristic; that δ is at least the bound of any of them is certified."
+        if not told_pairs(result["test"]).all():
+            words += (
+                f" δ̂ is the largest of the pairs that got at least 1/{TOLD} of the most; of others it would be noise."
+            )
+    return words
+
 
 _REFINE_SECONDS = 1.0  # to learn from tallies, however many draws they hold
 

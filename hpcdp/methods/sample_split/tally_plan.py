@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from hpcdp.engine.costs import Costs
-from hpcdp.engine.index import Index, first_of
+from hpcdp.engine.index import Index, first_of, merged_length, without
 from hpcdp.engine.sampling import BLOCK_PAIRS, TaskList, batches, cut
-from hpcdp.engine.spans import merged_length, without
-from hpcdp.engine.task import Progress, Work
+from hpcdp.engine.task import Costs, Progress, Work
 from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
 from hpcdp.store.tallies import BOTH, TallySpan
@@ -22,7 +20,7 @@ from hpcdp.study.problem import Problem, describe_pairs
 class LearnPilots(Work):
     """Learn and store the pilots of these pairs."""
 
-    does: ClassVar[str] = "hpcdp.methods.sample_split.tallying:learn_pilots"
+    does: ClassVar[str] = "hpcdp.methods.sample_split.learning:learn_pilots"
     pairs: tuple[int, ...]
 
     def split(self) -> Sequence[LearnPilots]:
@@ -36,7 +34,7 @@ class LearnPilots(Work):
 class Tally(Work):
     """Tally a range of a stage's chunks, of one side or of both, for pairs that share D."""
 
-    does: ClassVar[str] = "hpcdp.methods.sample_split.tallying:tally"
+    does: ClassVar[str] = "hpcdp.methods.sample_split.learning:tally"
     pairs: tuple[int, ...]
     stage: str
     start: int

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.engine.costs import Costs
 from hpcdp.engine.index import Index, first_of
+from hpcdp.engine.task import Costs
 from hpcdp.methods.classes import training_counts
 from hpcdp.notions.spectrum import by_direction, exceedances
 from hpcdp.store.layout import Generation, Layout
@@ -77,10 +77,7 @@ class Forecast:
 
 
 def target_column(target: Target, epsilons: NDArray[np.float64], shares: NDArray[np.float64]) -> int:
-    """Which ε of the grid the target is about, from shares (pairs, 2, epsilons, 2) of all pairs.
-
-    With a target δ, the last ε at which some δ̂ is at least δ; the first where there is none.
-    """
+    """Which ε the target is about, by shares (pairs, 2, epsilons, 2); of a target δ the last at which some δ̂ is δ or more."""
     if target.epsilon is not None:
         return int(np.argmin(np.abs(epsilons - target.epsilon)))
     deltas = shares[..., 0] - np.exp(epsilons) * shares[..., 1]
@@ -196,12 +193,6 @@ def next_screen(target: Target, screen: int, leaders: Sequence[Forecast], pairs:
     return after
 
 
-def first_refined(now: Sizes, train: int, chunk: int) -> Sizes:
-    """Where a pair that was screened goes on from."""
-    refine = _round(max(2 * train, now.screen), chunk)
-    return replace(now, refine=refine, validation=refine)
-
-
 def _round(draws: float, chunk: int) -> int:
     """Whole chunks, in steps of a sixteenth of a power of two, so that pairs much alike get equal sizes."""
     chunks = max(1.0, draws / chunk)
@@ -248,7 +239,8 @@ def decide(problem: Problem, index: Index, layout: Layout, generation: Generatio
         elif screen and leading[at]:
             after = replace(now[at], screen=screen)
         elif at in refined:
-            after = first_refined(now[at], e.train, e.chunk)
+            refine = _round(max(2 * e.train, now[at].screen), e.chunk)
+            after = replace(now[at], refine=refine, validation=refine)
         else:
             after = replace(now[at], test=min(e.chunk, now[at].screen))
         decided[pilot], why[pilot] = after, vars(forecasts[at])

@@ -50,7 +50,6 @@ LATE = {
     "hpcdp.mechanisms.outputs": "numba",
     "hpcdp.mechanisms.sparse_vector": "numba",
     "hpcdp.notions.bounds": "numba",
-    "hpcdp.importance.plan": "numba",
     "hpcdp.report.status": "numba",
     "hpcdp.study.sampler": "numba",
 }
@@ -159,10 +158,10 @@ def test_files_that_the_docs_name_are_there() -> None:
 
 
 OF_ONE_METHOD = {
-    "hpcdp.results.levels": {"hpcdp.methods.sample_split.variational"},  # whose arrays it reads
+    "hpcdp.results.levels": {"hpcdp.methods.sample_split.derive"},  # whose arrays it reads
     "hpcdp.report.interval": {
         "hpcdp.methods.histogram.interval",
-        "hpcdp.methods.histogram.sizes",
+        "hpcdp.methods.histogram.decisions",
     },  # the page of that method
 }
 """Modules outside of methods that know a particular one, and what of it they import."""

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from simulated import simulate
 
 from hpcdp.analytic import ApproximateDP, Discrete, GaussianShift, LaplaceShift, Subsampled
-from hpcdp.engine.entries import maximum_of
+from hpcdp.engine.derived import maximum_of
 from hpcdp.errors import StudyError
 from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.report.verdict import report, to_json
