@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.analytic import ApproximateDP, GaussianShift, LaplaceShift
-from hpcdp.analytic.dpsgd import toy_dpsgd_pair
+from hpcdp.analytic.gaussian import toy_dpsgd_pair
 from hpcdp.losses import make_loss
 from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.toy_dpsgd import toy_dpsgd

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.frequency.distinct import count_distinct, learn_both
-from hpcdp.losses.kde._bandwidth import SMALLEST, Summary
+from hpcdp.losses.distinct import count_distinct, learn_both
+from hpcdp.losses.kde._density import SMALLEST, Summary
 from hpcdp.losses.kde.kde import Kde, LineModel, PlaneModel
-from hpcdp.losses.kde.parameters import KdeParameters
+from hpcdp.losses.parameters import KdeParameters
 from hpcdp.losses.protocol import Counter, Model, Outputs, Side
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from hpcdp.engine.derived import Floats, Ints
 from hpcdp.engine.entries import counted_cells, maximum_of
 from hpcdp.engine.method import Run
-from hpcdp.notions.levels import share_level
+from hpcdp.notions.resolution import share_level
 from hpcdp.notions.spectrum import make_cells
 from hpcdp.store.results import Arrays
 from hpcdp.study.problem import Problem

@@ -19,7 +19,7 @@ from hpcdp.analytic import (
     SpectrumPoints,
     TradeOffPoints,
 )
-from hpcdp.analytic.hull import minorant, with_ends
+from hpcdp.analytic.tradeoff_points import minorant, with_ends
 from hpcdp.notions.curve import TradeOffCurve
 
 Floats = NDArray[np.float64]

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.counts import PlainCounter
-from hpcdp.losses.kde import _ratio_kernels as kernels
-from hpcdp.losses.kde._bandwidth import Summary, choose_bandwidths
-from hpcdp.losses.kde._density import Line, Plane
-from hpcdp.losses.kde.parameters import KdeParameters, refuse_unestimable
+from hpcdp.losses.kde import _kernels as kernels
+from hpcdp.losses.kde._density import Line, Plane, Summary, choose_bandwidths
 from hpcdp.losses.line.step import Lookup, StepCounter
+from hpcdp.losses.parameters import KdeParameters, refuse_unestimable
 from hpcdp.losses.protocol import Outputs, Side
 
 __all__ = ["Kde", "KdeParameters", "LineModel", "PlaneModel"]

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from hpcdp.losses.knn.knn import Knn
-from hpcdp.losses.knn.parameters import KnnParameters, LiteralKnnParameters
+from hpcdp.losses.parameters import KnnParameters, LiteralKnnParameters
 from hpcdp.losses.protocol import Counter, Outputs, Side
 
 __all__ = ["LiteralKnnParameters", "count_rejections", "testing_risk"]

@@ -1,4 +1,4 @@
-"""Tasks of refined losses: pilots, tallies of fresh draws by cell, and what those teach (see `hpcdp.losses.refined.refined`)."""
+"""Tasks of refined losses: pilots, tallies of fresh draws by cell, and what those teach (see `hpcdp.losses.refined`)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from hpcdp.engine.spans import disjoint, gaps
 from hpcdp.engine.sweep import sweep
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses.protocol import Counter
-from hpcdp.losses.refined.choice import CellTally
-from hpcdp.losses.refined.refined import Pilot, refine
+from hpcdp.losses.refined import CellTally, Pilot, refine
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.methods.sample_split.tally_plan import LearnPilots, Tally
 from hpcdp.store.arrays import fingerprint

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from hpcdp.engine.index import Index
 from hpcdp.methods.classes import families, training_counts
-from hpcdp.notions.levels import share_level
 from hpcdp.notions.renyi import class_counts
+from hpcdp.notions.resolution import share_level
 from hpcdp.notions.spectrum import by_direction, exceedances
 from hpcdp.notions.variational import choose_scores, class_losses, place_bets, variational_lower
 from hpcdp.store.results import Arrays

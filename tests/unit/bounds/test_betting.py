@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.betting import dpsgd, laplaces, learner, normals, samples_until_refuted
 from hpcdp.analytic import ApproximateDP, Discrete, GaussianShift, LaplaceShift
-from hpcdp.analytic.dpsgd import toy_dpsgd_pair
+from hpcdp.analytic.gaussian import toy_dpsgd_pair
 from hpcdp.notions.betting import (
     Lines,
     Rules,

@@ -10,7 +10,7 @@ from studies import make_study, run
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift
 from hpcdp.losses.knn.literal import count_rejections
 from hpcdp.losses.knn.literal import testing_risk as risk
-from hpcdp.losses.knn.parameters import LiteralKnnParameters, choose_k
+from hpcdp.losses.parameters import LiteralKnnParameters, choose_k
 from hpcdp.notions.tradeoff import make_point_cells, make_tradeoff
 
 RULE = LiteralKnnParameters()
