@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import log
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,16 +122,8 @@ _ESTIMATOR_ROWS = 1 << 16  # an estimator of unknown cost a call
 _FAR = 1e3  # in place of an infinite L̂; e^1000 is beyond every ε
 
 
-class Classifier(Protocol):
-    """What has learned to tell D' from D."""
-
-    def logits(self, rows: Floats) -> Floats:
-        """Log-odds of D' (or a score to be calibrated) of rows (size, d), shape (size,)."""
-        ...
-
-    def state(self) -> dict[str, NDArray[Any]] | None:
-        """Its arrays by name; None where it cannot be stored."""
-        ...
+Classifier = Network | Additive | Estimator
+"""What has learned to tell D' from D: log-odds, or a score to be calibrated, and arrays by name."""
 
 
 @dataclass(frozen=True, eq=False)
