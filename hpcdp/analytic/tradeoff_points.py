@@ -158,17 +158,7 @@ class TradeOffPoints:
         return np.concatenate([[-np.inf], np.diff(self.betas) / np.diff(self.alphas), [0.0]])
 
     def tradeoff(self, alpha: ArrayLike) -> Array:
-        """Return the least type-II error that a convex curve through the points can have at each size.
-
-        Args:
-            alpha: sizes between 0 and 1, any shape.
-
-        Returns:
-            float64 of the shape of `alpha`, between 0 and 1 - alpha.
-
-        Raises:
-            ValueError: a size out of range.
-        """
+        """Return the least type-II error, as `Curve` does, that a convex curve through the points can have at each size."""
         sizes = checked("alpha", alpha, 0.0, 1.0)
         slopes, last = self._slopes, int(self.alphas.size) - 1
         left = np.searchsorted(self.alphas, sizes, side="right") - 1  # −1 before the first point
@@ -185,17 +175,7 @@ class TradeOffPoints:
         return np.asarray(np.clip(betas, 0.0, 1.0 - sizes), np.float64)
 
     def convex(self, alpha: ArrayLike) -> Array:
-        """Return the largest convex curve that is nowhere above `tradeoff`, at each size.
-
-        Args:
-            alpha: sizes between 0 and 1, any shape.
-
-        Returns:
-            float64 of the shape of `alpha`, between 0 and 1 - alpha.
-
-        Raises:
-            ValueError: a size out of range.
-        """
+        """Return the largest convex curve that is nowhere above `tradeoff`, at each size."""
         sizes = checked("alpha", alpha, 0.0, 1.0)
         return np.asarray(np.interp(sizes, *self.hull), np.float64)
 
@@ -214,16 +194,6 @@ class TradeOffPoints:
 
         delta_QP(epsilon) = sup_a 1 - T(a) - e^epsilon a, the other one with the inverse curve; the sup over a curve made
         of lines is at a vertex.
-
-        Args:
-            epsilon: levels >= 0, any shape.
-            direction: "forward" or "reverse".
-
-        Returns:
-            float64 of the shape of `epsilon`, between 0 and 1.
-
-        Raises:
-            ValueError: a negative or NaN level.
         """
         levels = checked("epsilon", epsilon, 0.0, np.inf)
         a, b = self._vertices
@@ -235,17 +205,7 @@ class TradeOffPoints:
         return np.asarray(np.clip((1.0 - b - cost).max(axis=-1), 0.0, 1.0), np.float64)
 
     def spectrum(self, epsilon: ArrayLike) -> Array:
-        """Return the larger delta of both directions at each level.
-
-        Args:
-            epsilon: levels >= 0, any shape.
-
-        Returns:
-            float64 of the shape of `epsilon`, between 0 and 1.
-
-        Raises:
-            ValueError: a negative or NaN level.
-        """
+        """Return the larger delta of both directions at each level."""
         return np.maximum(self.delta(epsilon, "forward"), self.delta(epsilon, "reverse"))
 
     @property

@@ -272,9 +272,6 @@ def fit_log_ratio(
     In the other cells the log-ratio f maximises Σ a·log s + b·log(1 − s) − λ/2 ∫ f''², s = sigmoid(f + log(n0/n1)), over
     the coordinate of `bulk_coordinate`, with λ by REML (Green and Silverman 1994; Wood 2011). Heuristic: no bound on
     its error. Where one side's counts end abruptly L̂ is ±inf beyond.
-
-    Raises:
-        ValueError: arrays differ in shape, or draws are less than 1.
     """
     if not centres.shape == a.shape == b.shape:
         raise ValueError(f"centres, a and b have shapes {centres.shape}, {a.shape}, {b.shape}; accepted: (cells,) each")

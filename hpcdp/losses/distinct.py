@@ -141,11 +141,7 @@ class Distinct:
         return low, table
 
     def find(self, outputs: Outputs) -> Ints:
-        """Number of each output's value or class, shape (size,); -1 for one that is not there.
-
-        Raises:
-            ValueError: the outputs have another number of columns than those that were learned from.
-        """
+        """Number of each output's value or class, shape (size,); -1 for one that is not there."""
         columns, known = _columns(outputs), _columns(outputs if self.outputs is None else self.outputs)
         if columns != known:
             raise ValueError(f"outputs have {columns} columns, the training outputs {known}")

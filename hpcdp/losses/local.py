@@ -106,9 +106,6 @@ def find_peak(
         tests: N of the second stage, which its bandwidth depends on.
         rule: bandwidth of the first stage, as `kde` takes it, of each law by itself.
         model: what `kde` with that bandwidth learned of both, if it is there already.
-
-    Raises:
-        ValueError: no output of either law lies in C, or the outputs are reals of more than two columns.
     """
     if is_discrete((p, q)):
         return _discrete(p, q, floor, within)

@@ -41,9 +41,6 @@ def choose_k(rule: Rule | int, training_points: int) -> int:
 
     "sqrt" is the odd integer nearest to √points (Lu et al., Section V), "10sqrt" to 10·√points (their public code);
     halfway, which is at even numbers, the larger one; both are cut at training_points. A number is taken as it is.
-
-    Raises:
-        ValueError: the given number is above training_points.
     """
     if isinstance(rule, int):
         if rule > training_points:

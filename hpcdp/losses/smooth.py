@@ -292,11 +292,7 @@ class Smooth:
     parameters: SmoothParameters = field(default_factory=SmoothParameters)
 
     def fit(self, p: Side, q: Side) -> SmoothLine | SmoothVectors:
-        """Learn from training outputs of D (p) and D' (q), which have one shape and kind; integers and booleans are reals.
-
-        Raises:
-            ValueError: the outputs are no numbers.
-        """
+        """Learn from training outputs of D (p) and D' (q), which have one shape and kind; integers and booleans are reals."""
         refuse_strings("smooth", p.dtype == object)
         if p.outputs.ndim == 1 or p.outputs.shape[1] == 1:
             return SmoothLine.learn(p.ascending, q.ascending, p.draws, q.draws)

@@ -29,9 +29,6 @@ def inscribed(exact: Curve, tolerance: float) -> tuple[Floats, Floats]:
     At the point of threshold η the line of slope −η supports T. So between two neighbours T lies in the triangle of their
     two supporting lines and the chord. Thresholds are halved, on a logarithmic scale, until every triangle is at most
     `tolerance` high and wide: a bound that is derived, not sampled, exact up to the rounding of the points.
-
-    Raises:
-        ValueError: more than 2^20 points, or thresholds beyond e^±690, would be needed.
     """
     log_eta = np.concatenate(([np.inf], _FIRST, [-np.inf]))
     alpha, beta = _points(exact, log_eta)

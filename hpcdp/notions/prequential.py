@@ -67,9 +67,6 @@ def blocks(total: int, first: int | None = None) -> list[range]:
     Returns:
         The places of each block's outputs, in order; they depend on the sizes alone. Their number is one more than that of
         the losses to learn.
-
-    Raises:
-        ValueError: an argument is out of its range.
     """
     integer("total", total, 2)
     stop = max(1, total // 16) if first is None else integer("first", first, 1)
@@ -102,9 +99,6 @@ def prequential_lower(
 
     Returns:
         Bounds from −c to 1, of the common shape of one row, inflation and level; at most 0 where nothing is shown.
-
-    Raises:
-        ValueError: an argument is out of its range, or there are fewer than two blocks.
     """
     counts = stacked_counts(x0, n0, x1, n1, "blocks")
     c, failure = inflation_factor(inflation), open_unit("level", level)
@@ -222,11 +216,7 @@ BlockBounds = Callable[[Ints, Ints, Ints, Ints, Floats, Floats], Floats]
 
 
 def folds(total: int, count: int) -> list[range]:
-    """Places of `total` outputs per database cut into `count` folds whose sizes differ by at most 1.
-
-    Raises:
-        ValueError: fewer than 2 folds, or fewer outputs than folds.
-    """
+    """Places of `total` outputs per database cut into `count` folds whose sizes differ by at most 1."""
     integer("count", count, 2)
     integer("total", total, count)
     edges = [total * fold // count for fold in range(count + 1)]
@@ -252,9 +242,6 @@ def crossfit_estimate(
     Returns:
         δ̂ and its standard error, float64 of the common shape of one fold and inflation; the error is 0 where both pooled
         rates are 0 or 1.
-
-    Raises:
-        ValueError: an argument is out of its range, or there are fewer than two folds.
     """
     a, m0, b, m1 = (np.sum(v, axis=0) for v in stacked_counts(x0, n0, x1, n1, "folds"))
     c = inflation_factor(inflation)

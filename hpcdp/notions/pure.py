@@ -50,9 +50,6 @@ def pure_lower(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, level
 
     Returns:
         float64 of the common shape, in the unit of ε, at least 0, finite. It is at most ln(100·n1).
-
-    Raises:
-        ValueError: an argument is out of its range.
     """
     s0, t0 = binomial_counts(x0, n0, ("x0", "n0"))
     s1, t1 = binomial_counts(x1, n1, ("x1", "n1"))

@@ -139,11 +139,7 @@ class Tree:
 
     @classmethod
     def over(cls, points: Floats, c0: Ints, c1: Ints) -> Tree:
-        """The tree of points (size, d), size at least 1, with counts of both sides.
-
-        Raises:
-            ValueError: a point is not finite, or a side's counts sum up to 2³¹ or more.
-        """
+        """The tree of points (size, d), size at least 1, with counts of both sides."""
         if not np.isfinite(points).all():
             raise ValueError("training outputs of knn: finite numbers; given: NaN or infinite ones")
         size, columns = points.shape
@@ -216,11 +212,7 @@ class TreeSearch:
         return cls(tree, exponent, _METRICS[metric], min(k, int(c0.sum() + c1.sum())), threads)
 
     def votes(self, outputs: Floats) -> tuple[Ints, Ints]:
-        """Votes of both sides for each output (size, d), int64, shape (size,) each; the same for any `threads`.
-
-        Raises:
-            ValueError: an output is NaN.
-        """
+        """Votes of both sides for each output (size, d), int64, shape (size,) each; the same for any `threads`."""
         v0, v1 = np.zeros(outputs.shape[0], np.int64), np.zeros(outputs.shape[0], np.int64)
         tree = self.tree
         if tree is None:

@@ -286,9 +286,6 @@ class Knn:
         Scalars: a step function. Vectors: columns of few values are strata, the others have the metric; where all have
         few values, rows of enough points have their frequencies and the rare rows the metric. Strings: frequencies.
         Sequences: what is no number makes strata (see `hpcdp.losses.knn.knn`).
-
-        Raises:
-            ValueError: a given k is above the training draws.
         """
         rule, points = self.parameters.k, p.size + q.size
         if isinstance(rule, int):

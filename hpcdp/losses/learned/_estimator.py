@@ -202,11 +202,7 @@ class Estimator:
         return self.is_log_odds or hasattr(self.fitted, "predict_proba")
 
     def logits(self, rows: Floats) -> Floats:
-        """Log-odds of D' (or the decision value) of rows (size, d), shape (size,); ±inf at probabilities 0 and 1.
-
-        Raises:
-            ValueError: it gives not one score, or not two probabilities, for each row.
-        """
+        """Log-odds of D' (or the decision value) of rows (size, d), shape (size,); ±inf at probabilities 0 and 1."""
         size = rows.shape[0]
         if self.is_log_odds or not hasattr(self.fitted, "predict_proba"):
             values = np.asarray(self.fitted.decision_function(rows), np.float64)
@@ -238,11 +234,7 @@ def _package_of(path: str) -> set[str]:
 
 
 def make_estimator(path: str, options: Mapping[str, Any], seed: int) -> Any:
-    """What the callable at "package.module:Class" makes of the options; every random_state left open is the seed.
-
-    Raises:
-        ValueError: it cannot be imported, or does not accept the options.
-    """
+    """What the callable at "package.module:Class" makes of the options; every random_state left open is the seed."""
     module, _, name = path.partition(":")
     try:
         target: Any = importlib.import_module(module)
@@ -283,11 +275,7 @@ def _check_keywords(path: str, target: Any, options: Mapping[str, Any]) -> None:
 
 
 def try_estimator(path: str, options: Mapping[str, Any], seed: int, calibrated: bool) -> None:
-    """Fit the estimator to a few numbers in two columns, twice.
-
-    Raises:
-        ValueError: it fails, gives no score that can become log-odds, or gives other scores the second time.
-    """
+    """Fit the estimator to a few numbers in two columns, twice."""
     estimator = make_estimator(path, options, seed)
     if not hasattr(estimator, "fit"):
         raise ValueError(

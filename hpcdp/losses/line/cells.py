@@ -222,9 +222,6 @@ class LineCells:
 
         Widths follow the pilot's quantiles and change slowly, also far beyond the pilot. Values that many pilot
         outputs hold are cells of their own, as are the values of a lattice and outputs of few distinct values.
-
-        Raises:
-            ValueError: there is no pilot output.
         """
         pool = np.sort(np.concatenate([p, q]), kind="stable")
         if not pool.size:
