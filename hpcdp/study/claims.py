@@ -32,7 +32,7 @@ from hpcdp.analytic import (
 )
 from hpcdp.errors import StudyError
 from hpcdp.notions.curve import TradeOffCurve
-from hpcdp.notions.renyi import renyi_tradeoff, zcdp_tradeoff
+from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.notions.tensor import Bound, tensor
 from hpcdp.store.again import resume_command
 from hpcdp.store.records import foreign

@@ -15,7 +15,7 @@ from simulated import simulate
 from hpcdp.analytic import ApproximateDP, Discrete, GaussianShift, LaplaceShift, Subsampled
 from hpcdp.engine.entries import maximum_of
 from hpcdp.errors import StudyError
-from hpcdp.notions.renyi import renyi_tradeoff, zcdp_tradeoff
+from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.report.verdict import report, to_json
 from hpcdp.results.audit import audit
 from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
