@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.analytic import ApproximateDP, GaussianShift, LaplaceShift
-from hpcdp.analytic.dpsgd import toy_dpsgd_pair
+from hpcdp.analytic.gaussian import toy_dpsgd_pair
 from hpcdp.losses import make_loss
 from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.toy_dpsgd import toy_dpsgd
-from hpcdp.notions.betting import Learner, Lines, Orientation, Wealth, is_refuted, lines_of, play
+from hpcdp.notions._lines import Lines, Orientation, lines_of
+from hpcdp.notions.betting import Learner, Wealth, is_refuted, play
 
 Outputs = NDArray[Any]
 Draw = Callable[[np.random.Generator, int], tuple[Outputs, Outputs]]

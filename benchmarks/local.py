@@ -22,8 +22,7 @@ from hpcdp.losses.local import UNIT, find_peak, weigh
 from hpcdp.losses.protocol import Loss, Side
 from hpcdp.mechanisms import load_builtin
 from hpcdp.methods.pure import Choice
-from hpcdp.notions.pure import LossAt, pure_lower
-from hpcdp.notions.region import choose_regions
+from hpcdp.notions.pure import LossAt, choose_regions, pure_lower
 from hpcdp.patterns import Pairs, statdp
 
 LEVELS = (0.2, 0.7, 1.5)

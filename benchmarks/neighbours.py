@@ -12,9 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.knn._vectors import VotesModel
-from hpcdp.losses.knn.knn import Knn
-from hpcdp.losses.knn.parameters import choose_k
+from hpcdp.losses.knn.knn import Knn, VotesModel
+from hpcdp.losses.parameters import choose_k
 from hpcdp.losses.protocol import Side
 
 Floats = NDArray[np.float64]

@@ -31,7 +31,7 @@ from hpcdp.analytic import (
     geometric_sum_pair,
     threshold_release_pair,
 )
-from hpcdp.analytic.dpsgd import toy_dpsgd_pair
+from hpcdp.analytic.gaussian import toy_dpsgd_pair
 from hpcdp.study.file import Study
 
 Floats = NDArray[np.float64]

@@ -28,7 +28,7 @@ from scipy.special import ndtr
 import hpcdp
 from benchmarks.processes import processor_seconds
 from hpcdp.analytic import Direction, Discrete, GaussianShift, LaplaceShift
-from hpcdp.analytic.dpsgd import toy_dpsgd_pair
+from hpcdp.analytic.gaussian import toy_dpsgd_pair
 from hpcdp.clusters.local import open_local
 from hpcdp.study.file import Study
 

@@ -20,8 +20,7 @@ from hpcdp.losses import make_loss
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.counts import above, below
 from hpcdp.losses.protocol import Side
-from hpcdp.losses.refined.choice import CellTally, join_sets
-from hpcdp.losses.refined.refined import Pilot, by_class, refine
+from hpcdp.losses.refined import CellTally, Pilot, by_class, join_sets, refine
 from hpcdp.notions.bounds import joint_lower
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.results.load import assemble

@@ -2,7 +2,9 @@
 
 from hpcdp.analytic._curve import Curve, Direction
 from hpcdp.analytic._exact import exact, register
-from hpcdp.analytic.counts import (
+from hpcdp.analytic.derived import Reversed, Subsampled, Symmetrised
+from hpcdp.analytic.discrete import (
+    Discrete,
     geometric_sum_pair,
     geometric_sum_pmf,
     noiseless_count,
@@ -10,13 +12,15 @@ from hpcdp.analytic.counts import (
     rappor_pair,
     threshold_release_pair,
 )
-from hpcdp.analytic.derived import Reversed, Subsampled, Symmetrised
-from hpcdp.analytic.discrete import Discrete
-from hpcdp.analytic.dpsgd import toy_dpsgd_pair
-from hpcdp.analytic.exponential import exponential_pair, exponential_pmf, exponential_real_pair
-from hpcdp.analytic.gaussian import GaussianShift, gaussian_mu, gaussian_sigma, gaussian_textbook_delta
+from hpcdp.analytic.gaussian import GaussianShift, gaussian_mu, gaussian_sigma, gaussian_textbook_delta, toy_dpsgd_pair
 from hpcdp.analytic.laplace import LaplaceShift, LaplaceVector, laplace_pair
-from hpcdp.analytic.noisy_max import noisy_max_index, noisy_max_value
+from hpcdp.analytic.noisy_max import (
+    exponential_pair,
+    exponential_pmf,
+    exponential_real_pair,
+    noisy_max_index,
+    noisy_max_value,
+)
 from hpcdp.analytic.normal_mixture import NormalMixture
 from hpcdp.analytic.piecewise import Piecewise
 from hpcdp.analytic.points import ApproximateDP, SpectrumPoints

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._check import refusal
-from hpcdp.analytic._cells import LogDensities
-from hpcdp.analytic._quadrature import gauss
+from hpcdp.analytic._cells import LogDensities, gauss
 
 Array = NDArray[np.float64]
 Integrand = Callable[[Array, Array], tuple[Array, Array]]

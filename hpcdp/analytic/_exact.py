@@ -12,14 +12,17 @@ from numpy.typing import NDArray
 
 from hpcdp._check import real, refusal
 from hpcdp.analytic._curve import Curve
-from hpcdp.analytic.counts import randomized_response_pair, rappor_pair
 from hpcdp.analytic.derived import Reversed, Subsampled
-from hpcdp.analytic.discrete import Discrete
-from hpcdp.analytic.dpsgd import equal_rows_pair
-from hpcdp.analytic.exponential import exponential_pair, exponential_real_pair, truncated_pair
-from hpcdp.analytic.gaussian import GaussianShift
+from hpcdp.analytic.discrete import Discrete, randomized_response_pair, rappor_pair
+from hpcdp.analytic.gaussian import GaussianShift, equal_rows_pair
 from hpcdp.analytic.laplace import laplace_pair
-from hpcdp.analytic.noisy_max import noisy_max_index, noisy_max_value
+from hpcdp.analytic.noisy_max import (
+    exponential_pair,
+    exponential_real_pair,
+    noisy_max_index,
+    noisy_max_value,
+    truncated_pair,
+)
 from hpcdp.analytic.sparse_vector import sparse_vector
 from hpcdp.mechanisms import BUILTINS, load_builtin
 from hpcdp.mechanisms._batches import check_batch, enumerate_batches, find_runs

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.analytic._quadrature import evaluate_series, gauss
+from hpcdp.analytic._cells import evaluate_series, gauss
 from hpcdp.analytic.discrete import Discrete
 
 Array = NDArray[np.float64]

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import non_negative, refusal
+from hpcdp.analytic._cells import gauss, panel_edges, panel_nodes
 from hpcdp.analytic._curve import Curve, Direction, checked
 from hpcdp.analytic._divergence import Parts
 from hpcdp.analytic._losses import TiltedSum, count_knots, sum_losses, sum_on_grid
-from hpcdp.analytic._quadrature import gauss, panel_edges, panel_nodes
 from hpcdp.analytic.piecewise import Piecewise
 
 Array = NDArray[np.float64]

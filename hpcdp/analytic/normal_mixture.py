@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
 from hpcdp._check import refusal
+from hpcdp.analytic._cells import panel_edges
 from hpcdp.analytic._curve import Curve, Direction, checked
 from hpcdp.analytic._divergence import Parts
-from hpcdp.analytic._quadrature import panel_edges
 from hpcdp.analytic.discrete import SUM_TOLERANCE
 
 Array = NDArray[np.float64]

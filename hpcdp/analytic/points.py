@@ -73,14 +73,6 @@ def approximate_tradeoff(alpha: Array, epsilon: float, delta: float) -> Array:
 
     max{0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)}, equation 12 of Askin, Dette,
     Dunsche, Kutta, Lu, Wei and Zikas (2025).
-
-    Args:
-        alpha: float64 sizes between 0 and 1, any shape.
-        epsilon: the privacy level, >= 0.
-        delta: the failure mass, between 0 and 1.
-
-    Returns:
-        float64 of the shape of `alpha`.
     """
     with np.errstate(divide="ignore", over="ignore"):
         # In log space, as e^epsilon overflows where alpha is 0.
@@ -121,17 +113,7 @@ class SpectrumPoints:
         object.__setattr__(self, "deltas", masses)
 
     def spectrum(self, epsilon: ArrayLike) -> Array:
-        """Return the spectrum, or its upper bound between the known levels.
-
-        Args:
-            epsilon: levels >= 0, any shape.
-
-        Returns:
-            float64 of the shape of `epsilon`, between 0 and 1.
-
-        Raises:
-            ValueError: a negative or NaN level.
-        """
+        """Return the spectrum, as `Curve` does, or its upper bound between the known levels."""
         levels = checked("epsilon", epsilon, 0.0, np.inf)
         known, masses = self.epsilons, self.deltas
         if known.size == 1:
@@ -154,15 +136,6 @@ class SpectrumPoints:
         Dong, Roth and Su (2022), the primal-dual relation between a trade-off curve and a spectrum. The
         levels between the points add nothing to the maximum, as the spectrum there is a bound that follows
         from the points.
-
-        Args:
-            alpha: sizes between 0 and 1, any shape.
-
-        Returns:
-            float64 of the shape of `alpha`, between 0 and 1 - alpha.
-
-        Raises:
-            ValueError: a size out of range.
         """
         sizes = checked("alpha", alpha, 0.0, 1.0)
         curve = np.zeros(sizes.shape)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import real, refusal
+from hpcdp.analytic._cells import evaluate_series, gauss, panel_edges, panel_nodes
 from hpcdp.analytic._curve import Curve, finite_vector
-from hpcdp.analytic._quadrature import evaluate_series, gauss, panel_edges, panel_nodes
 from hpcdp.analytic.discrete import Discrete
 from hpcdp.analytic.noisy_max import LAPLACE
 from hpcdp.analytic.piecewise import Piecewise

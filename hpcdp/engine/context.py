@@ -21,8 +21,7 @@ from hpcdp.losses import make_loss
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.kind import STREAMED_BYTES
 from hpcdp.losses.protocol import Loss, Side, StreamedSide
-from hpcdp.losses.special import WithSpecial
-from hpcdp.losses.views import Viewed
+from hpcdp.losses.views import Viewed, WithSpecial
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.layout import Generation, Layout

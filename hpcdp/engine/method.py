@@ -114,7 +114,7 @@ class Method(Derived, ABC):
         yield from points_lacking(study.estimate, 2 * train, f"at most all training points, 2·train = {2 * train}")
 
     def takes_special(self, study: Study) -> bool:
-        """Whether outputs may be NaN, infinite or None (`hpcdp.losses.special`)."""
+        """Whether outputs may be NaN, infinite or None (`hpcdp.losses.views`)."""
         return False
 
     def fewest_learned(self, estimate: Estimate) -> int:

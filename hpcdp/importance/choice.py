@@ -19,7 +19,7 @@ from hpcdp.importance.mixtures import Goal, least_counted
 from hpcdp.importance.ownership import Ownership
 from hpcdp.importance.plan import CHUNK, FEW, PLAIN, WEIGHING, Bets, Choice, tape_keys
 from hpcdp.importance.training import LOOK, Direction, draws_for, leftover_for
-from hpcdp.notions.levels import share_level
+from hpcdp.notions.resolution import share_level
 from hpcdp.study.problem import Problem
 
 _REST, _REST_CERTIFIED = 1.5, 6.0  # times the relative variance of the aims that other cells may have

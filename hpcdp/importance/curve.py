@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.line.cell_edges import mirrored
-from hpcdp.losses.line.cells import LineCells
-from hpcdp.losses.smooth._penalised import PenalisedCurve
+from hpcdp.losses._spline import PenalisedCurve
+from hpcdp.losses.line.cells import LineCells, mirrored
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -28,9 +28,9 @@ from hpcdp.importance.ownership import NOT_OWN, ONE, OUTPUTS, find_rows, keeps_r
 from hpcdp.importance.plan import CHUNK, FEW, LOOKED, Choice, few_of, last_of, level_series, tape_keys
 from hpcdp.importance.sums import Cells, count_leftover, sum_lower, sum_upper
 from hpcdp.losses import kind_of, make_loss
-from hpcdp.losses.auto._vectors import projecting_loss
+from hpcdp.losses.auto import projecting_loss
 from hpcdp.losses.line.lookup import Lookup
-from hpcdp.losses.line.projected import Projection, projection_state, restore_projection
+from hpcdp.losses.line.step import Projection, projection_state, restore_projection
 from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.code_digest import modules_of
 from hpcdp.mechanisms.functions import held, pickled

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.frequency.distinct import count_distinct, learn_both
-from hpcdp.losses.kde._bandwidth import SMALLEST, Summary
+from hpcdp.losses.distinct import count_distinct, learn_both
+from hpcdp.losses.kde._density import SMALLEST, Summary
 from hpcdp.losses.kde.kde import Kde, LineModel, PlaneModel
-from hpcdp.losses.kde.parameters import KdeParameters
+from hpcdp.losses.parameters import KdeParameters
 from hpcdp.losses.protocol import Counter, Model, Outputs, Side
 
 Floats = NDArray[np.float64]
@@ -106,9 +106,6 @@ def find_peak(
         tests: N of the second stage, which its bandwidth depends on.
         rule: bandwidth of the first stage, as `kde` takes it, of each law by itself.
         model: what `kde` with that bandwidth learned of both, if it is there already.
-
-    Raises:
-        ValueError: no output of either law lies in C, or the outputs are reals of more than two columns.
     """
     if is_discrete((p, q)):
         return _discrete(p, q, floor, within)

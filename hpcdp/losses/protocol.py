@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp.losses._sort import ascending
 from hpcdp.mechanisms.outputs import Outputs
 
 __all__ = ["Counter", "Decides", "Decision", "Densities", "Loss", "Model", "Outputs", "Side", "StreamedSide"]
@@ -35,8 +36,6 @@ class Side:
         """The scalar outputs as sorted float64, shape (size,); kept, because one D serves many pairs."""
         if self.is_sorted:
             return self.outputs
-        from hpcdp.losses._sort import ascending
-
         return ascending(np.asarray(self.outputs, np.float64).reshape(-1))
 
     @cached_property

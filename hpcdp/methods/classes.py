@@ -20,7 +20,7 @@ from hpcdp.losses.protocol import Counter
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.special import count_special
 from hpcdp.notions.dependence import COLUMNS, count_in_order, looked_thresholds
-from hpcdp.notions.levels import share_level
+from hpcdp.notions.resolution import share_level
 from hpcdp.notions.spectrum import make_cells
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage

@@ -27,10 +27,8 @@ from hpcdp.methods.choice import describe_reuse, part_seconds
 from hpcdp.methods.classes import Exceed
 from hpcdp.methods.sample_split.derive import estimates_of, threshold_of
 from hpcdp.notions.accuracy import resample_classes, share_radius, worst_share_error
-from hpcdp.notions.crossfit import block_bounds, make_reused_cells
-from hpcdp.notions.levels import share_level
-from hpcdp.notions.prequential import blocks, prequential_lower
-from hpcdp.notions.resolution import Entries, largest_upper
+from hpcdp.notions.prequential import block_bounds, blocks, make_reused_cells, prequential_lower
+from hpcdp.notions.resolution import Entries, largest_upper, share_level
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage

@@ -21,12 +21,11 @@ from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts, Costs
 from hpcdp.keys import digest_json, stream
 from hpcdp.losses.knn.literal import count_rejections, testing_risk
-from hpcdp.losses.knn.parameters import LiteralKnnParameters
+from hpcdp.losses.parameters import LiteralKnnParameters
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions.accuracy import risk_radius, worst_risk_error
 from hpcdp.notions.bounds import binomial_lower, binomial_upper
-from hpcdp.notions.levels import share_level
-from hpcdp.notions.resolution import Entries
+from hpcdp.notions.resolution import Entries, share_level
 from hpcdp.notions.tradeoff import make_point_cells, make_risk_cells
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.results import Arrays

@@ -24,9 +24,8 @@ from hpcdp.mechanisms.outputs import Outputs, Schema, describe
 from hpcdp.methods.classes import ClassCounts, checker, total_of
 from hpcdp.methods.sample_split import derive
 from hpcdp.methods.sample_split.method import SampleSplit
-from hpcdp.notions.levels import share_level
-from hpcdp.notions.pure import LossAt, pure_lower
-from hpcdp.notions.region import Region, choose_regions
+from hpcdp.notions.pure import LossAt, Region, choose_regions, pure_lower
+from hpcdp.notions.resolution import share_level
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
 from hpcdp.store.states import State

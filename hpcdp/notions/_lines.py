@@ -35,9 +35,6 @@ class Lines:
     Args:
         etas: slopes, above 0, float64 (S,).
         deltas: from max(0, 1 − eta), which every pair attains, to 1, float64 (S,).
-
-    Raises:
-        ValueError: no slope, a shape that differs, or a value out of its range.
     """
 
     etas: Floats
@@ -59,21 +56,8 @@ class Lines:
 
 
 def lines_from_delta(epsilons: ArrayLike, forward: ArrayLike, reverse: ArrayLike) -> Lines:
-    """The lines of a claim about δ(ε).
-
-    Args:
-        epsilons: levels >= 0, (k,).
-        forward: the largest P(S) − e^ε Q(S) allowed (δ of (D, D')), at each level, from 0 to 1.
-        reverse: the largest Q(S) − e^ε P(S) allowed (δ of (D', D)).
-
-    Raises:
-        ValueError: levels that are negative or above 700, masses out of range, or shapes that differ.
-    """
+    """The lines of the largest P(S) − e^ε Q(S), δ of (D, D'), and Q(S) − e^ε P(S) allowed at levels from 0 to 700, (k,) each."""
     levels, first, second = (np.asarray(values, np.float64) for values in (epsilons, forward, reverse))
-    if levels.ndim != 1 or not np.all((levels >= 0.0) & (levels <= 700.0)):
-        raise refusal("epsilons", levels.tolist(), "numbers from 0 to 700, of shape (k,)")
-    if first.shape != levels.shape or second.shape != levels.shape:
-        raise refusal("shapes of epsilons, forward, reverse", (levels.shape, first.shape, second.shape), "equal ones")
     below = np.exp(-levels)
     return Lines(np.append(np.exp(levels), below), np.append(second, 1.0 - below * (1.0 - first)))
 
@@ -84,9 +68,6 @@ def lines_of(tradeoff: TradeOffFunction, orientation: Orientation = "both") -> L
     Args:
         tradeoff: T0, convex: the least type-II errors claimed at type-I errors from 0 to 1, an array of any shape.
         orientation: "forward" when T0 is claimed of (D, D'), "reverse" when of (D', D), "both" when of both.
-
-    Raises:
-        ValueError: another orientation.
     """
 
     def first(levels: Floats) -> Floats:  # T0 of (D, D'): P(S) − e^ε Q(S)

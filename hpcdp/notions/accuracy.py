@@ -30,9 +30,6 @@ def neighbour_constant(columns: int) -> float:
     """(1 + 2/√(2 − √3))^d − 1, an upper limit of the constant c_d of the theorem on nearest neighbours in d dimensions.
 
     3.8637 for d = 1; infinite where it overflows.
-
-    Raises:
-        ValueError: columns < 1.
     """
     return math.expm1(min(700.0, integer("columns", columns, 1) * math.log1p(2.0 / math.sqrt(2.0 - math.sqrt(3.0)))))
 
@@ -47,9 +44,6 @@ def corollary2(columns: int, epsilon: float, samples: float, failure: float, run
         epsilon: the level. samples: n, training and test samples of both labels together. failure: β, above 0 and below 1.
         runs: ordered pairs that the statement is about together: 2·t·m of Corollary 3, of t databases in T with at most m rows;
             m·t·|U|² of Corollary 4, of t distributions of m rows with |U| values.
-
-    Raises:
-        ValueError: columns or runs < 1, or a failure probability out of range.
     """
     shared = _failure(failure) / integer("runs", runs, 1)
     constant = 24.0 * neighbour_constant(columns) + 2.0

@@ -28,13 +28,11 @@ from numpy.typing import NDArray
 from hpcdp._base.kernels import kernel
 from hpcdp._check import integer, non_negative, positive, real, refusal
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.notions._lines import Lines as Lines
-from hpcdp.notions._lines import Orientation as Orientation
-from hpcdp.notions._lines import lines_from_delta as lines_from_delta
-from hpcdp.notions._lines import lines_of as lines_of
+from hpcdp.notions._lines import Lines
 
 Floats = NDArray[np.float64]
 
+_UPDATES, _CLOSE = 2000, 1e-5  # at most so many; nats an output of each side
 _CASH = 0.45  # of each side at the start: near the claim's edge the best portfolio is mostly cash
 _FORGOTTEN = 1e-40  # less than this of an asset is none, before it gets so small that the processor slows down
 _ROUNDING = 1e-12  # payoffs are so much smaller, so that rounding leaves their mean at most 1
@@ -55,15 +53,15 @@ class Portfolio(NamedTuple):
 
 
 @kernel()
-def _grow(q, p, etas, deltas, iterations, tolerance, weights):  # type: ignore[no-untyped-def]
-    """Cover's update until the growth is within `tolerance` of the largest; fills weights, returns both kinds of cash."""
+def _grow(q, p, etas, deltas, weights):  # type: ignore[no-untyped-def]
+    """Cover's update until the growth is within `_CLOSE` of the largest; fills weights, returns both kinds of cash."""
     sets, lines = weights.shape
     on_q = on_p = _CASH
     weights[:] = (1.0 - 2.0 * _CASH) / max(1, sets * lines)
     pays_q = 2.0 / (etas + deltas)
     pays_p = pays_q * etas
     a, b = np.empty(sets + 1), np.empty(sets + 1)
-    for _ in range(iterations):
+    for _ in range(_UPDATES):
         total = 0.0
         for i in range(sets, -1, -1):
             if i < sets:
@@ -92,27 +90,23 @@ def _grow(q, p, etas, deltas, iterations, tolerance, weights):  # type: ignore[n
                 largest = max(largest, rate)
                 grown = weights[i, s] * rate
                 weights[i, s] = grown if grown > _FORGOTTEN else 0.0
-        if 2.0 * (largest - 1.0) <= tolerance:
+        if 2.0 * (largest - 1.0) <= _CLOSE:
             break
     return on_q, on_p
 
 
-def grow_fastest(
-    q: Floats, p: Floats, etas: Floats, deltas: Floats, iterations: int = 2000, tolerance: float = 1e-5
-) -> Portfolio:
+def grow_fastest(q: Floats, p: Floats, etas: Floats, deltas: Floats) -> Portfolio:
     """The portfolio with the largest mean log-payoff of one output of each side, when D' and D have cell probabilities q and p.
 
     Cover (1984): each share is multiplied by the mean of its asset's payoff over the portfolio's, which never lowers the
-    growth. Growth is concave, so it is within 2 (largest multiplier − 1) of the largest; that ends it, or `iterations` do.
+    growth. Growth is concave, so it is within 2 (largest multiplier − 1) of the largest; that ends it, or `_UPDATES` do.
 
     Args:
         q, p: probabilities of the cells, all above 0, float64 (m,), m >= 1.
         etas, deltas: lines of the claim, float64 (S,).
-        iterations: at most so many.
-        tolerance: nats an output of each side.
     """
     weights = np.empty((q.size - 1, etas.size))
-    on_q, on_p = _grow(q, p, etas, deltas, iterations, tolerance, weights)
+    on_q, on_p = _grow(q, p, etas, deltas, weights)
     total = on_q + on_p + weights.sum()
     return Portfolio(on_q / total, on_p / total, weights / total)
 
@@ -148,9 +142,6 @@ class Rules:
         cautions: the wealth starts split evenly among players, one for each number c > 0, who bet the share n/(n + c) of
             theirs after n outputs of practice per database. Small ones win where the claim is far from true, large ones where it
             is near.
-
-    Raises:
-        ValueError: a value out of its range.
     """
 
     first: int = 24
@@ -256,11 +247,7 @@ class Wealth:
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Wealth:
-        """What `to_dict` gave.
-
-        Raises:
-            ValueError: something else.
-        """
+        """What `to_dict` gave."""
         if stored.keys() != cls().to_dict().keys() or not isinstance(stored["logs"], list) or not stored["logs"]:
             raise refusal("wealth", stored, "an object with logs, peak and samples")
         logs = tuple(real("logs", value) for value in stored["logs"])
@@ -275,9 +262,6 @@ def place_bet(lines: Lines, practice_p: Floats, practice_q: Floats, rules: Rules
     Args:
         lines: of the claim.
         practice_p, practice_q: L̂ of outputs of D and of D' by learners that did not see them, float64 (n,), n >= 1.
-
-    Raises:
-        ValueError: a NaN, no scores, or unequal numbers.
     """
     rules = rules or Rules()
     _require_scores(practice_p, practice_q)
@@ -305,9 +289,6 @@ def settle(bet: Bet, scores_p: Floats, scores_q: Floats) -> Floats:
     Args:
         bet: placed before these outputs were seen.
         scores_p, scores_q: L̂ of independent outputs of D and of D', float64 (n,) each, by one learner that had not seen them.
-
-    Raises:
-        ValueError: a NaN, or unequal numbers.
     """
     _require_scores(scores_p, scores_q)
     counts = count_cells(bet.edges, scores_p), count_cells(bet.edges, scores_q)
@@ -340,9 +321,6 @@ def play(
 
     Returns:
         the wealths after the batch.
-
-    Raises:
-        ValueError: sides of unequal numbers, or wealths that have not seen `past`.
     """
     rules = rules or Rules()
     seen, new = (_pair_size(name, sides) for name, sides in (("past", past), ("batch", batch)))
@@ -376,11 +354,7 @@ def average(total: Wealth, parts: Sequence[Wealth]) -> Wealth:
 
 
 def is_refuted(wealth: Wealth, gamma: float) -> bool:
-    """Whether the wealth was 1/gamma or more at some look; with probability at most gamma if the claim is true.
-
-    Raises:
-        ValueError: gamma is not above 0 and below 1.
-    """
+    """Whether the wealth was 1/gamma or more at some look; with probability at most gamma if the claim is true."""
     if not 0.0 < real("gamma", gamma) < 1.0:
         raise refusal("gamma", gamma, "a number above 0 and below 1")
     return wealth.peak >= -log(gamma)

@@ -54,9 +54,6 @@ def binomial_upper(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) ->
     Args:
         successes, trials: whole numbers, 0 <= successes <= trials, 1 <= trials <= 2^53.
         level: failure probability, above 0 and below 1.
-
-    Raises:
-        ValueError: an argument is out of its range.
     """
     x, n = binomial_counts(successes, trials, ("successes", "trials"))
     from hpcdp.notions import _binomial_kernels as kernels
@@ -69,9 +66,6 @@ def binomial_lower(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) ->
     """One-sided Clopper–Pearson (1934) lower limit on a proportion: 1 − `binomial_upper` of the failures.
 
     Finite-sample: it fails with probability <= level. No successes give 0, n of n give level^(1/n).
-
-    Raises:
-        ValueError: an argument is out of its range (see `binomial_upper`).
     """
     x, n = binomial_counts(successes, trials, ("successes", "trials"))
     from hpcdp.notions import _binomial_kernels as kernels
@@ -92,9 +86,6 @@ def split_lower(
         x1, n1: successes and trials of the inflated side.
         inflation: c = e^ε, from 0 to 1e100.
         level: failure probability, above 0 and below 1.
-
-    Raises:
-        ValueError: an argument is out of its range.
     """
     binomial_counts(x0, n0, ("x0", "n0"))
     binomial_counts(x1, n1, ("x1", "n1"))
@@ -134,9 +125,6 @@ def joint_lower(
 
     Returns:
         Bounds from −c to 1. Where x0/n0 <= c·x1/n1 the search is coarse: a valid bound, its margin some 10 % wider.
-
-    Raises:
-        ValueError: an argument is out of its range.
     """
     from hpcdp.notions import _binomial_kernels as kernels
     from hpcdp.notions import _joint_kernels
@@ -202,9 +190,6 @@ def hoeffding_radius(trials: ArrayLike, gamma: ArrayLike) -> Floats:
     Args:
         trials: test outputs per side, whole numbers from 1 to 2^53.
         gamma: failure probability, above 0 and below 1.
-
-    Raises:
-        ValueError: an argument is out of its range.
     """
     _, n = binomial_counts(np.zeros((), np.int64), trials, ("successes", "trials"))
     return np.asarray(np.sqrt(np.log(4.0 / open_unit("gamma", gamma)) / (2.0 * n)))
@@ -214,9 +199,6 @@ def standard_error(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, i
     """Standard error of x0/n0 − c·x1/n1 with the observed proportions put in; 0 where both are 0 or 1.
 
     Asymptotic; the lower variance form of Lu et al. (2024), Theorem 4.
-
-    Raises:
-        ValueError: an argument is out of its range (see `joint_lower`).
     """
     s0, t0 = binomial_counts(x0, n0, ("x0", "n0"))
     s1, t1 = binomial_counts(x1, n1, ("x1", "n1"))
@@ -239,9 +221,6 @@ def normal_upper(
     Args:
         x0, n0, x1, n1, inflation: as in `joint_lower`.
         confidence: above 0 and below 1.
-
-    Raises:
-        ValueError: an argument is out of its range.
     """
     s0, t0 = binomial_counts(x0, n0, ("x0", "n0"))
     s1, t1 = binomial_counts(x1, n1, ("x1", "n1"))

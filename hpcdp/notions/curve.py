@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from hpcdp._check import integer, non_negative, positive, refusal
 from hpcdp.analytic._curve import Curve, Direction, checked
 from hpcdp.analytic.discrete import Discrete
-from hpcdp.analytic.hull import largest_excess, minorant, upper_envelope, with_ends
+from hpcdp.analytic.tradeoff_points import largest_excess, minorant, upper_envelope, with_ends
 from hpcdp.notions._draw import draw
-from hpcdp.notions._polygon import inscribed
-from hpcdp.notions._product import Outcomes, multiply, power
+from hpcdp.notions._product import Outcomes, inscribed, multiply, power
 
 Floats = NDArray[np.float64]
 

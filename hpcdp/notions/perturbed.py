@@ -30,11 +30,7 @@ class HasTradeOff(Protocol):
 
 
 def default_etas(count: int = 1000, stop: float = 15.0) -> Floats:
-    """Return the paper's grid of thresholds on q/p, `count` equal steps from 0 to `stop`: Algorithm 3 of Askin et al. (2025).
-
-    Raises:
-        ValueError: count < 2, or `stop` is no finite number > 0.
-    """
+    """Return the paper's grid of thresholds on q/p, `count` equal steps from 0 to `stop`: Algorithm 3 of Askin et al. (2025)."""
     return np.linspace(0.0, positive("stop", stop), integer("count", count, 2))
 
 
@@ -52,9 +48,6 @@ def perturbed_points(p: ArrayLike, q: ArrayLike, etas: ArrayLike, width: float =
 
     Returns:
         alpha and beta, each float64 of shape (etas,), between 0 and 1. Alpha falls and beta rises with eta.
-
-    Raises:
-        ValueError: masses that are no two pmfs on the same cells, a threshold or width out of range.
     """
     pair = Discrete(p, q)
     thresholds = checked("etas", etas, 0.0, _LARGEST)
@@ -88,9 +81,6 @@ def error(points: Points, truth: HasTradeOff) -> float:
     Args:
         points: alpha and beta, float64 of one shape, between 0 and 1, as from `perturbed_points`.
         truth: what has the true T.
-
-    Raises:
-        ValueError: a size out of range, or no point.
     """
     alpha, beta = _points(*points)
     return float(np.abs(beta - truth.tradeoff(alpha)).max())
@@ -105,9 +95,6 @@ def most_vulnerable(alpha: ArrayLike, beta: ArrayLike, claimed: HasTradeOff) -> 
     Args:
         alpha, beta: the points, shape (etas,), between 0 and 1.
         claimed: what has the claimed T0.
-
-    Raises:
-        ValueError: a value out of range, shapes that differ, or no point.
     """
     sizes, errors = _points(alpha, beta)
     return int(np.argmax(claimed.tradeoff(sizes) - errors))

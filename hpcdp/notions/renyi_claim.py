@@ -39,20 +39,13 @@ def renyi_tradeoff(order: float, limit: float) -> TradeOffCurve:
 
     Args:
         order: from 1 to 1e100. limit: >= 0, finite, in nats.
-
-    Raises:
-        ValueError: a value out of range.
     """
     number = float(checked("order", order, 1.0, LARGEST_ORDER))
     return _polygon(np.array([number]), np.array([1.0]), non_negative("epsilon", limit))
 
 
 def zcdp_tradeoff(rho: float) -> TradeOffCurve:
-    """The same of every pair with D_a <= rho·a for all a > 1: ρ-zCDP of Bun and Steinke (2016).
-
-    Raises:
-        ValueError: rho is no finite number >= 0.
-    """
+    """The same of every pair with D_a <= rho·a for all a > 1: ρ-zCDP of Bun and Steinke (2016)."""
     return _polygon(_ORDERS, _ORDERS, non_negative("rho", rho))
 
 

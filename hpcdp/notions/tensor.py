@@ -19,7 +19,7 @@ from hpcdp.analytic import (
     SpectrumPoints,
     TradeOffPoints,
 )
-from hpcdp.analytic.hull import minorant, with_ends
+from hpcdp.analytic.tradeoff_points import minorant, with_ends
 from hpcdp.notions.curve import TradeOffCurve
 
 Floats = NDArray[np.float64]
@@ -48,9 +48,6 @@ def tensor(bounds: Sequence[Bound]) -> Bound:
 
     Args:
         bounds: one or more.
-
-    Raises:
-        ValueError: a level above 700, which a polygon cannot hold.
     """
     shifts = [bound.mu for bound in bounds if isinstance(bound, GaussianShift)]
     distances = [bound.epsilon0 for bound in bounds if isinstance(bound, LaplaceShift)]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hpcdp._base.asked import wrong
 from hpcdp.errors import StudyError
 from hpcdp.notions.box import Limits, epsilon_lower, error_limits, margins, mu_lower, promises
-from hpcdp.notions.levels import share_level
+from hpcdp.notions.resolution import share_level
 from hpcdp.results.result import Result
 from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION, Shown
 from hpcdp.store.again import resume_command

@@ -17,8 +17,9 @@ from scipy.special import ndtri
 
 from hpcdp.errors import StudyError
 from hpcdp.losses.counts import audit_etas, eta_thresholds
+from hpcdp.notions._lines import Lines, lines_of
 from hpcdp.notions._product import Outcomes
-from hpcdp.notions.betting import Lines, Rules, Wealth, is_refuted, lines_of, play
+from hpcdp.notions.betting import Rules, Wealth, is_refuted, play
 from hpcdp.notions.box import error_limits, margins, promises
 from hpcdp.notions.tensor import polygon
 from hpcdp.results.audit import sides_of, turn

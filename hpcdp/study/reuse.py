@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpcdp.notions.crossfit import folds
-from hpcdp.notions.prequential import blocks
+from hpcdp.notions.prequential import blocks, folds
 
 FOLDS = 5
 """Folds of the pool, and of the first block, for what is cross-fitted."""

@@ -26,7 +26,7 @@ from studies import REFINED, make_study, run
 from hpcdp.analytic import GaussianShift
 from hpcdp.engine.context import open_context
 from hpcdp.engine.outcomes import RunFailed
-from hpcdp.losses.refined.refined import refine
+from hpcdp.losses.refined import refine
 from hpcdp.methods.sample_split.foreseen import rates_of
 from hpcdp.methods.sample_split.learning import learn_refined, restore_pilot
 from hpcdp.notions.bounds import binomial_upper, hoeffding_radius

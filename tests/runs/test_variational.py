@@ -18,8 +18,8 @@ from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift
 from hpcdp.driver.plan import make_plan
 from hpcdp.errors import StudyError
 from hpcdp.methods.sample_split.derive import variational_arrays
-from hpcdp.notions.levels import share_level
 from hpcdp.notions.renyi import class_counts
+from hpcdp.notions.resolution import share_level
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.notions.variational import choose_scores, class_losses, place_bets, upper_mean, variational_lower
 from hpcdp.report.notions import show_as

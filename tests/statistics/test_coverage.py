@@ -17,9 +17,9 @@ from studies import learn_and_count, make_study, pose
 from hpcdp.analytic import exact
 from hpcdp.losses.counts import above, below, eta_thresholds
 from hpcdp.losses.knn.literal import testing_risk as risk
-from hpcdp.losses.knn.parameters import LiteralKnnParameters
+from hpcdp.losses.parameters import LiteralKnnParameters
 from hpcdp.notions.bounds import binomial_lower, binomial_upper
-from hpcdp.notions.levels import share_level
+from hpcdp.notions.resolution import share_level
 from hpcdp.notions.spectrum import exceedances
 from hpcdp.notions.tradeoff import make_risk_cells
 from hpcdp.results.load import assemble

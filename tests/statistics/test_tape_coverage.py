@@ -21,7 +21,7 @@ from studies import make_study, pose
 
 import hpcdp
 from hpcdp.analytic import GaussianShift, NormalMixture
-from hpcdp.analytic.counts import geometric_sum_pair
+from hpcdp.analytic.discrete import geometric_sum_pair
 from hpcdp.engine.context import Context
 from hpcdp.engine.index import Index, Span
 from hpcdp.engine.series import Series

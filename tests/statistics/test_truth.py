@@ -14,7 +14,7 @@ import pytest
 from studies import learn_and_count, make_study, pose, run
 
 from hpcdp.analytic import Discrete, LaplaceShift, exact
-from hpcdp.losses.knn.parameters import choose_k
+from hpcdp.losses.parameters import choose_k
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.results.load import assemble
 from hpcdp.study.databases import enumerate_pairs, load_databases

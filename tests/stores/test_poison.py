@@ -590,7 +590,7 @@ def test_pickles_in_another_users_store(tmp_path: Path) -> None:
 @pytest.mark.promise
 def test_commands_that_read_know_no_pickles(store: Path) -> None:
     """Whatever lies in a store, what would unpickle it is not even imported."""
-    module = "hpcdp.losses.learned._pickled"
+    module = "hpcdp.losses.learned._estimator"
     assert importlib.util.find_spec(module)
     code = (
         "import json, sys; from hpcdp.cli.command import main; codes = [main(c) for c in json.loads(sys.argv[1])];"

@@ -4,10 +4,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from hpcdp.analytic import Discrete, GaussianShift, LaplaceShift
-from hpcdp.losses.frequency.frequency import Frequency
+from hpcdp.losses.frequency import Frequency
 from hpcdp.losses.knn.knn import Knn
 from hpcdp.losses.protocol import Side
-from hpcdp.notions.crossfit import folds
+from hpcdp.notions.prequential import folds
 
 LEVELS = (np.arange(4000) + 0.5) / 4000
 VALUES = np.arange(-150, 151)

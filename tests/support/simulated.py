@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hpcdp.notions.levels import share_level
+from hpcdp.notions.resolution import share_level
 from hpcdp.notions.spectrum import exceedances, lower_bounds, make_cells
 
 

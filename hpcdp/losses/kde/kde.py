@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from hpcdp.losses._sort import ascending
 from hpcdp.losses.counts import PlainCounter
-from hpcdp.losses.kde import _ratio_kernels as kernels
-from hpcdp.losses.kde._bandwidth import Summary, choose_bandwidths
-from hpcdp.losses.kde._density import Line, Plane
-from hpcdp.losses.kde.parameters import KdeParameters, refuse_unestimable
+from hpcdp.losses.kde import _kernels as kernels
+from hpcdp.losses.kde._density import Line, Plane, Summary, choose_bandwidths
 from hpcdp.losses.line.step import Lookup, StepCounter
+from hpcdp.losses.parameters import KdeParameters, refuse_unestimable
 from hpcdp.losses.protocol import Outputs, Side
 
 __all__ = ["Kde", "KdeParameters", "LineModel", "PlaneModel"]
@@ -108,11 +107,7 @@ class Kde:
     parameters: KdeParameters = field(default_factory=KdeParameters)
 
     def fit(self, p: Side, q: Side) -> LineModel | PlaneModel:
-        """Learn from training outputs of D (p) and D' (q), which have one shape and kind; integers and booleans are reals.
-
-        Raises:
-            ValueError: the outputs are no numbers, or of more than two columns.
-        """
+        """Learn from training outputs of D (p) and D' (q), which have one shape and kind; integers and booleans are reals."""
         columns = p.outputs.shape[1] if p.outputs.ndim == 2 else 1
         refuse_unestimable(p.dtype == object, columns)
         with np.errstate(over="ignore"):  # outputs that are farther apart than the largest float
@@ -153,11 +148,7 @@ def _log_ratios(p: Floats, q: Floats, floor_p: float, floor_q: float) -> Floats:
 
 
 def _shares(p: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """Masses (cells,) of cells that either side has mass in, each divided by its sum.
-
-    Raises:
-        ValueError: a side has no mass, since it has no training output that is near enough to the median.
-    """
+    """Masses (cells,) of cells that either side has mass in, each divided by its sum."""
     held = (p > 0.0) | (q > 0.0)
     totals = float(p.sum()), float(q.sum())
     if 0.0 in totals:

@@ -3,6 +3,8 @@
 A classifier that learned from m₀ outputs of D and m₁ of D' estimates the log-odds log(m₁ f₁(o)) − log(m₀ f₀(o)) that an
 output o came from D'. So L̂ = log m₁ − log m₀ − log-odds, and outputs that were filtered to a region add the logarithms of
 the shares that were kept (Lu et al., "Eureka", S&P 2024, Section V; any probabilistic classifier).
+
+Calibration: scores become log-odds on training samples that the classifier did not learn from.
 """
 
 from __future__ import annotations
@@ -10,27 +12,109 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import log
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
 from hpcdp._base.raised import Blamed
 from hpcdp._base.threads import library_threads
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
 from hpcdp.losses.counts import PlainCounter
 from hpcdp.losses.kind import refuse_strings
-from hpcdp.losses.learned._additive import Additive, Batches, learn_additive
-from hpcdp.losses.learned._calibration import Calibration, learn_calibration, restore_calibration
-from hpcdp.losses.learned._columns import SAMPLE, Columns, as_rows
 from hpcdp.losses.learned._estimator import BOOSTING, Estimator, fit_estimator
-from hpcdp.losses.learned._network import Network, learn_network
+from hpcdp.losses.learned._network import (
+    SAMPLE,
+    Additive,
+    Batches,
+    Columns,
+    Network,
+    as_rows,
+    learn_additive,
+    learn_network,
+)
 from hpcdp.losses.learned.parameters import FEWEST_LEARNED, LearnedParameters
 from hpcdp.losses.protocol import Outputs, Side
 
 __all__ = ["Learned", "LearnedCounter", "LearnedModel", "LearnedParameters"]
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Platt:
+    """Log-odds = slope · score + intercept (Platt 1999); low, high: what stands for a score of −∞ and ∞."""
+
+    slope: float
+    intercept: float
+    low: float
+    high: float
+
+    def logits(self, scores: Floats) -> Floats:
+        """Log-odds of D' of scores (size,), shape (size,)."""
+        return self.slope * _finite(scores, self.low, self.high) + self.intercept
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The four numbers."""
+        return {"platt": np.array([self.slope, self.intercept, self.low, self.high])}
+
+
+@dataclass(frozen=True, eq=False)
+class Isotonic:
+    """Log-odds of the rising function of the score that fits best (Zadrozny and Elkan 2002); score, chance: (points,)."""
+
+    score: Floats
+    chance: Floats
+
+    def logits(self, scores: Floats) -> Floats:
+        """Log-odds of D' of scores (size,), shape (size,)."""
+        return logit(np.interp(scores, self.score, self.chance))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The points of the function."""
+        return {"isotonic_score": self.score, "isotonic_chance": self.chance}
+
+
+Calibration = Platt | Isotonic
+"""A map from scores, larger where D' is likelier, to log-odds of D'."""
+
+
+def learn_calibration(method: str, scores: Floats, is_other: NDArray[np.bool_]) -> Calibration:
+    """ "platt" or "isotonic", from scores (size,) of held-out rows and whether each came from D'.
+
+    Isotonic chances stay 1/(size + 2) away from 0 and 1: held-out rows cannot tell more.
+    """
+    finite = scores[np.isfinite(scores)]
+    low, high = (finite.min(), finite.max()) if finite.size else (-1.0, 1.0)
+    scores = np.nan_to_num(_finite(scores, low, high))
+    if method == "isotonic":
+        from sklearn.isotonic import IsotonicRegression
+
+        least = 1.0 / (scores.size + 2)
+        isotonic = IsotonicRegression(y_min=least, y_max=1.0 - least).fit(scores, is_other)
+        return Isotonic(isotonic.X_thresholds_, isotonic.y_thresholds_)
+    from sklearn.linear_model import LogisticRegression
+
+    width = float(scores.std()) or 1.0
+    line = LogisticRegression().fit(scores[:, None] / width, is_other)
+    return Platt(float(line.coef_[0, 0]) / width, float(line.intercept_[0]), float(low), float(high))
+
+
+def _finite(scores: Floats, low: float, high: float) -> Floats:
+    """Scores with ±∞ replaced; a NaN stays one."""
+    return np.nan_to_num(scores, nan=np.nan, posinf=high, neginf=low)
+
+
+def restore_calibration(state: Mapping[str, NDArray[Any]]) -> Calibration | None:
+    """The calibration that `state` holds, if any."""
+    if "platt" in state:
+        return Platt(*map(float, state["platt"]))
+    if "isotonic_score" in state:
+        return Isotonic(state["isotonic_score"], state["isotonic_chance"])
+    return None
+
+
 Ints = NDArray[np.int64]
 
 _ROWS = 4096  # rows at a time, for the ready classifiers' features
@@ -38,16 +122,8 @@ _ESTIMATOR_ROWS = 1 << 16  # an estimator of unknown cost a call
 _FAR = 1e3  # in place of an infinite L̂; e^1000 is beyond every ε
 
 
-class Classifier(Protocol):
-    """What has learned to tell D' from D."""
-
-    def logits(self, rows: Floats) -> Floats:
-        """Log-odds of D' (or a score to be calibrated) of rows (size, d), shape (size,)."""
-        ...
-
-    def state(self) -> dict[str, NDArray[Any]] | None:
-        """Its arrays by name; None where it cannot be stored."""
-        ...
+Classifier = Network | Additive | Estimator
+"""What has learned to tell D' from D: log-odds, or a score to be calibrated, and arrays by name."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.line import _lookup_kernels as kernels
+from hpcdp.losses.line import _kernels as kernels
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -21,8 +21,8 @@ from hpcdp.methods.sample_split.targets import target_column
 from hpcdp.notions.accuracy import resample_chunks, resample_classes
 from hpcdp.notions.anchors import anchor_level
 from hpcdp.notions.dependence import ALARM, COLUMNS, dependence, merge_orders
-from hpcdp.notions.levels import share_level
 from hpcdp.notions.renyi import class_counts
+from hpcdp.notions.resolution import share_level
 from hpcdp.notions.spectrum import by_direction, exceedances, make_cells, told_pairs
 from hpcdp.notions.tradeoff import make_tradeoff
 from hpcdp.notions.variational import choose_scores, class_losses, place_bets, variational_lower

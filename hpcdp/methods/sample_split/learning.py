@@ -1,5 +1,5 @@
 """What a pair's samples teach: its counter, and what tells it from other pairs before the test;
-where L̂ is refined, by pilots and by tallies of fresh draws by cell (see `hpcdp.losses.refined.refined`).
+where L̂ is refined, by pilots and by tallies of fresh draws by cell (see `hpcdp.losses.refined`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from hpcdp.engine.series import Series
 from hpcdp.engine.tasks import restored
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses.protocol import Counter, Decides, Densities, Model, Side
-from hpcdp.losses.refined.choice import CellTally
-from hpcdp.losses.refined.refined import Pilot, refine
+from hpcdp.losses.refined import CellTally, Pilot, refine
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.methods.sample_split.tally_plan import LearnPilots, Tally
 from hpcdp.notions.perturbed import perturbed_points

@@ -19,7 +19,7 @@ from hpcdp.engine.task import Amounts, Costs, Progress, Task
 from hpcdp.errors import StudyError
 from hpcdp.losses import LOSSES, kind_of
 from hpcdp.losses.protocol import Counter
-from hpcdp.losses.refined.refined import restore_counter
+from hpcdp.losses.refined import restore_counter
 from hpcdp.mechanisms.outputs import Schema, describe
 from hpcdp.methods.choice import choose_reuse, describe_reuse, with_choice
 from hpcdp.methods.classes import ClassCounts, checker, threshold_sets

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from hpcdp.notions.anchors import anchor_level, extended, slopes
 from hpcdp.notions.bounds import BERGER_BOOS_SHARE, binomial_lower, binomial_upper, joint_lower, split_lower
-from hpcdp.notions.levels import share_level
+from hpcdp.notions.resolution import share_level
 from hpcdp.notions.spectrum import lower_bounds, make_cells
 
 Floats = NDArray[np.float64]

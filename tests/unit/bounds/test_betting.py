@@ -12,16 +12,14 @@ import pytest
 
 from benchmarks.betting import dpsgd, laplaces, learner, normals, samples_until_refuted
 from hpcdp.analytic import ApproximateDP, Discrete, GaussianShift, LaplaceShift
-from hpcdp.analytic.dpsgd import toy_dpsgd_pair
+from hpcdp.analytic.gaussian import toy_dpsgd_pair
+from hpcdp.notions._lines import Lines, lines_from_delta, lines_of
 from hpcdp.notions.betting import (
-    Lines,
     Rules,
     Wealth,
     average,
     blocks,
     is_refuted,
-    lines_from_delta,
-    lines_of,
     place_bet,
     play,
     practise,
@@ -233,7 +231,6 @@ def test_scores_may_be_infinite_or_all_equal():
         ),
         (lambda: Lines(np.array([0.0]), np.array([1.0])), "etas"),
         (lambda: Lines(np.ones(2), np.ones(3)), "one shape"),
-        (lambda: lines_from_delta([-1.0], [0.1], [0.1]), "epsilons"),
         (lambda: lines_of(GaussianShift(1.0).tradeoff, "sideways"), "orientation: 'sideways' was given"),
         (lambda: Rules(first=4), "first: 4 was given; accepted: an integer >= 8"),
         (lambda: Rules(cautions=()), "cautions"),

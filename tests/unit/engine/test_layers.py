@@ -45,7 +45,6 @@ LATE = {
     "hpcdp.testing.plugin": "every pytest loads it, also where no test is of privacy",
     "hpcdp.losses.*.parameters": "a study is read without the code of its loss: status needs no numba, no reader needs pickles",
     # the same for kernels, in modules that status loads
-    "hpcdp.losses.protocol": "numba",
     "hpcdp.mechanisms._batches": "numba",
     "hpcdp.mechanisms.outputs": "numba",
     "hpcdp.mechanisms.sparse_vector": "numba",

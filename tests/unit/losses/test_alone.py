@@ -15,7 +15,7 @@ from hpcdp.errors import MechanismError, StudyError
 from hpcdp.losses import LOSSES, foreign_code, refuse_unusable
 from hpcdp.losses._alone import has_equal_scores, refuse_batch_dependent
 from hpcdp.losses.counts import count_losses
-from hpcdp.losses.knn.parameters import KnnKind
+from hpcdp.losses.parameters import KnnKind
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.methods.cross_fitting import count_part
 from hpcdp.study.reuse import Fold, Part

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpcdp.losses.refined.choice import CellTally, Fold, best_sets, choose, join_sets
+from hpcdp.losses.refined import CellTally, Fold, best_sets, choose, join_sets
 
 
 def brute(gain: np.ndarray) -> float:

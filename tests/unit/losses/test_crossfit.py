@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from folding import CASES, count, cross_count, learn
 
-from hpcdp.notions.crossfit import crossfit_estimate, folds
+from hpcdp.notions.prequential import crossfit_estimate, folds
 
 RUNS = 300
 PARTS = 5

@@ -11,8 +11,8 @@ import pytest
 
 from hpcdp.losses import LOSSES, make_loss, validate_parameters
 from hpcdp.losses.counts import count_losses
-from hpcdp.losses.frequency.distinct import learn_distinct
-from hpcdp.losses.frequency.frequency import Frequency, FrequencyParameters
+from hpcdp.losses.distinct import learn_distinct
+from hpcdp.losses.frequency import Frequency, FrequencyParameters
 from hpcdp.losses.knn.knn import Knn, KnnParameters
 from hpcdp.losses.protocol import Side
 

@@ -17,7 +17,7 @@ from studies import make_study, run
 
 from hpcdp.losses.counts import below, count_losses, eta_thresholds, merge_thresholds
 from hpcdp.losses.knn.knn import Knn
-from hpcdp.losses.knn.parameters import choose_k
+from hpcdp.losses.parameters import choose_k
 from hpcdp.losses.protocol import Side
 
 EPSILONS = [0.0, 0.1, 0.3, 0.5, 0.8, 1.1]

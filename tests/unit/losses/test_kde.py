@@ -10,8 +10,16 @@ from hpcdp.errors import StudyError
 from hpcdp.losses import make_loss, refuse_unusable, validate_parameters
 from hpcdp.losses.counts import count_losses, merge_thresholds
 from hpcdp.losses.kde import _density
-from hpcdp.losses.kde._bandwidth import LARGEST, SMALLEST, Summary, choose_bandwidths, mean_derivative, sheather_jones
-from hpcdp.losses.kde._density import Line, Plane
+from hpcdp.losses.kde._density import (
+    LARGEST,
+    SMALLEST,
+    Line,
+    Plane,
+    Summary,
+    choose_bandwidths,
+    mean_derivative,
+    sheather_jones,
+)
 from hpcdp.losses.kde.kde import Kde, KdeParameters, LineModel
 from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.outputs import Schema

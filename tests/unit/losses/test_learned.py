@@ -37,8 +37,8 @@ from hpcdp.analytic import GaussianShift, LaplaceShift
 from hpcdp.analytic.laplace import LaplaceVector
 from hpcdp.errors import DamagedError, MechanismError, StudyError
 from hpcdp.losses import make_loss, refuse_unusable, validate_parameters
-from hpcdp.losses.learned._columns import Columns
-from hpcdp.losses.learned._pickled import pack, unpack
+from hpcdp.losses.learned._estimator import pack, unpack
+from hpcdp.losses.learned._network import Columns
 from hpcdp.losses.learned.parameters import READY
 from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.outputs import Schema

@@ -10,12 +10,11 @@ from scipy import stats
 from hpcdp.analytic import GaussianShift
 from hpcdp.errors import StudyError
 from hpcdp.losses import make_loss, refuse_unusable, validate_parameters
+from hpcdp.losses._spline import fit_log_ratio
 from hpcdp.losses.counts import count_losses, merge_thresholds
 from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.protocol import Side
-from hpcdp.losses.smooth._spline import fit_log_ratio
-from hpcdp.losses.smooth._vectors import Predictor
-from hpcdp.losses.smooth.smooth import Smooth, SmoothParameters
+from hpcdp.losses.smooth import Predictor, Smooth, SmoothParameters
 from hpcdp.mechanisms.outputs import Schema
 
 THRESHOLDS = merge_thresholds((0.0, 0.1, 0.3, 0.7, 1.0, 2.0), np.linspace(0.05, 5.0, 50))

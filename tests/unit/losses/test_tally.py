@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from brute import deltas
 
-from hpcdp.losses.frequency._hashes import hash_outputs
-from hpcdp.losses.frequency._tally import Tally
-from hpcdp.losses.frequency.distinct import Distinct
-from hpcdp.losses.frequency.frequency import Frequency, FrequencyParameters
+from hpcdp.losses.distinct import Distinct, hash_outputs
+from hpcdp.losses.frequency import Frequency, FrequencyParameters, Tally
 from hpcdp.losses.protocol import Side, StreamedSide
 from hpcdp.mechanisms.outputs import Schema, canonicalise
 
@@ -134,7 +132,7 @@ MEMORY = """
 import resource, sys
 import numpy as np
 from hpcdp.losses.protocol import Side, StreamedSide
-from hpcdp.losses.frequency.frequency import Frequency, FrequencyParameters
+from hpcdp.losses.frequency import Frequency, FrequencyParameters
 
 SIZE, BLOCK = 1 << 20, 1 << 14
 

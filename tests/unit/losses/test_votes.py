@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.counts import count_losses
-from hpcdp.losses.frequency.distinct import learn_distinct
+from hpcdp.losses.distinct import learn_distinct
 from hpcdp.losses.knn._ball_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN, rank_boxes, rank_points
-from hpcdp.losses.knn._strata import Strata, few_valued
 from hpcdp.losses.knn._tree import BallVotes, TreeSearch
-from hpcdp.losses.knn.knn import Knn, KnnParameters
-from hpcdp.losses.knn.parameters import choose_k
+from hpcdp.losses.knn.knn import Knn, KnnParameters, Strata, few_valued
 from hpcdp.losses.line.step import Lookup, StepCounter, StepVotes
+from hpcdp.losses.parameters import choose_k
 from hpcdp.losses.protocol import Side
 
 THRESHOLDS = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])

@@ -9,11 +9,9 @@ import pytest
 from brute import votes
 
 from hpcdp.losses._votes import log_ratios
-from hpcdp.losses.frequency.frequency import Frequency, FrequencyParameters
-from hpcdp.losses.knn._sequences import split
-from hpcdp.losses.knn._vectors import Learner, VotesModel
-from hpcdp.losses.knn.knn import Knn, KnnParameters
-from hpcdp.losses.knn.parameters import choose_k
+from hpcdp.losses.frequency import Frequency, FrequencyParameters
+from hpcdp.losses.knn.knn import Knn, KnnParameters, Learner, VotesModel, split
+from hpcdp.losses.parameters import choose_k
 from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.outputs import Schema, canonicalise
 

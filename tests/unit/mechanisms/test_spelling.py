@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcdp.errors import MechanismError
-from hpcdp.losses.knn._sequences import split
+from hpcdp.losses.knn.knn import split
 from hpcdp.mechanisms.outputs import Schema, canonicalise, schema_of
 
 BYTES = Schema("bytes", None)

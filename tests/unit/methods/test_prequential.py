@@ -11,7 +11,7 @@ from folding import CASES, block_counts, count, learn
 from scipy.special import gammaln, xlog1py, xlogy
 
 from hpcdp.losses.knn.knn import Knn
-from hpcdp.losses.knn.parameters import KnnParameters
+from hpcdp.losses.parameters import KnnParameters
 from hpcdp.notions import prequential
 from hpcdp.notions.bounds import joint_lower
 from hpcdp.notions.prequential import Block, blocks, largest_log_mean, log_wealth, place_bet, prequential_lower

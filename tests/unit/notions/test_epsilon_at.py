@@ -28,8 +28,8 @@ from hpcdp.notions.epsilon_at import (
     crossing,
     spectrum_epsilon,
 )
-from hpcdp.notions.levels import share_level
 from hpcdp.notions.pure import pure_lower
+from hpcdp.notions.resolution import share_level
 from hpcdp.report.notions import show_as
 from hpcdp.results.levels import NO_ESTIMATE, level_at
 

@@ -11,8 +11,7 @@ from scipy.stats import binom
 from hpcdp.losses.counts import PlainCounter
 from hpcdp.losses.protocol import Side
 from hpcdp.notions.bounds import joint_lower
-from hpcdp.notions.pure import STEPS, promised, promised_after, pure_lower
-from hpcdp.notions.region import choose_regions
+from hpcdp.notions.pure import STEPS, choose_regions, promised, promised_after, pure_lower
 
 
 @pytest.mark.parametrize(("n0", "n1"), [(12, 12), (9, 17)])

@@ -1,7 +1,9 @@
 """The distinct values of training outputs, and where an output is among them.
 
-Values are told apart by their 64-bit hashes (`hpcdp.losses.frequency._hashes`): single numbers exactly, rows and bytes but for
-two given ones in 2⁶⁴. Where values would be too many, fewer bits tell classes of values apart (`hpcdp.losses.frequency._tally`).
+Values are told apart by their 64-bit hashes , the same in every process: single numbers exactly, rows and bytes but for two
+given ones in 2⁶⁴. Where values would be too many, fewer bits tell classes of values apart (`hpcdp.losses.frequency`). Of
+single numbers hashes differ whenever the numbers do (every step can be undone); of rows and bytes two given values share one
+with probability 2⁻⁶⁴ (heuristic: the hash taken as random).
 """
 
 from __future__ import annotations
@@ -9,14 +11,85 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.kernels import kernel
-from hpcdp.losses.frequency._hashes import hash_outputs, pack_bits
 from hpcdp.losses.protocol import Outputs, Side
+
+Hashes = NDArray[np.uint64]
+
+_START = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+
+
+@kernel(inline="always")
+def _mix(x):  # type: ignore[no-untyped-def]
+    """The output function of SplitMix64 (Steele, Lea and Flood 2014), a permutation of 64 bits."""
+    x = (x ^ (x >> np.uint64(30))) * _FIRST
+    x = (x ^ (x >> np.uint64(27))) * _SECOND
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel()
+def _hash_rows(words, out):  # type: ignore[no-untyped-def]
+    """h ← mix((h + start) ⊕ word) over the words of each row, from h = 0."""
+    for i in range(words.shape[0]):
+        h = np.uint64(0)
+        for c in range(words.shape[1]):
+            h = _mix((h + _START) ^ words[i, c])
+        out[i] = h
+
+
+@kernel()
+def _hash_bytes(data, ends, out):  # type: ignore[no-untyped-def]
+    """The same over words of 8 bytes, the last one filled with zeros, from h = mix(length)."""
+    start = np.int64(0)
+    for i in range(ends.size):
+        h = _mix(np.uint64(ends[i] - start))
+        word, place = np.uint64(0), np.uint64(0)
+        for j in range(start, ends[i]):
+            word |= np.uint64(data[j]) << place
+            place += np.uint64(8)
+            if place == 64:
+                h = _mix((h + _START) ^ word)
+                word, place = np.uint64(0), np.uint64(0)
+        out[i] = _mix((h + _START) ^ word)
+        start = ends[i]
+
+
+def hash_outputs(outputs: Outputs) -> Hashes:
+    """Hash of each output, shape (size,), uint64; equal outputs of one dtype and shape have equal hashes."""
+    out = np.empty(outputs.shape[0], np.uint64)
+    if outputs.dtype == object:
+        ends = np.cumsum(np.fromiter(map(len, outputs), np.int64, outputs.size))
+        _hash_bytes(np.frombuffer(b"".join(outputs), np.uint8), ends, out)
+    else:
+        _hash_rows(_words(outputs), out)
+    return out
+
+
+def _words(outputs: NDArray[Any]) -> Hashes:
+    """Numeric outputs as rows of 64-bit words that are equal where the outputs are, shape (size, words)."""
+    if outputs.dtype == np.bool_ and outputs.ndim == 2:
+        return pack_bits(outputs)
+    if outputs.dtype == np.bool_:
+        return outputs.astype(np.uint64)[:, None]
+    number = np.float64 if outputs.dtype.kind == "f" else np.int64
+    table = np.ascontiguousarray(np.add(outputs, number(0), dtype=number))  # −0.0 becomes 0.0
+    return table.view(np.uint64).reshape(outputs.shape[0], prod(outputs.shape[1:]))
+
+
+def pack_bits(outputs: NDArray[np.bool_]) -> Hashes:
+    """Bits (size, d), d >= 1, in words of 64, shape (size, ceil(d/64)), uint64; the last word ends in zeros."""
+    words = np.zeros((outputs.shape[0], 8 * -(-outputs.shape[1] // 64)), np.uint8)
+    words[:, : -(-outputs.shape[1] // 8)] = np.packbits(outputs, axis=1, bitorder="little")
+    return words.view("<u8").astype(np.uint64, copy=False)
+
 
 Ints = NDArray[np.int64]
 Keys = NDArray[np.uint64]
@@ -68,11 +141,7 @@ class Distinct:
         return low, table
 
     def find(self, outputs: Outputs) -> Ints:
-        """Number of each output's value or class, shape (size,); -1 for one that is not there.
-
-        Raises:
-            ValueError: the outputs have another number of columns than those that were learned from.
-        """
+        """Number of each output's value or class, shape (size,); -1 for one that is not there."""
         columns, known = _columns(outputs), _columns(outputs if self.outputs is None else self.outputs)
         if columns != known:
             raise ValueError(f"outputs have {columns} columns, the training outputs {known}")

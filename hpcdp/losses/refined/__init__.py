@@ -1,1 +1,0 @@
-"""Sets refined from tallies."""

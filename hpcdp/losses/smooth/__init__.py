@@ -1,1 +1,0 @@
-"""Splines on a line."""
