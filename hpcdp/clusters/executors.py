@@ -17,7 +17,7 @@ from hpcdp.store.copies import StoreCopy, run_copied
 
 if TYPE_CHECKING:
     from hpcdp.clusters.fleet import Fleet
-    from hpcdp.mechanisms.functions import Parcel
+    from hpcdp.mechanisms.user_code import Parcel
 
 _PATIENCE = 120.0  # seconds; processes of this machine start within a few
 

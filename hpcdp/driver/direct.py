@@ -18,7 +18,7 @@ from hpcdp.driver import EPSILONS
 from hpcdp.driver.auditing import refuse_unaudited, with_audited_loss, with_etas
 from hpcdp.driver.driver import read_study, run
 from hpcdp.errors import HpcdpError, StudyError
-from hpcdp.mechanisms.functions import name_of
+from hpcdp.mechanisms.user_code import name_of
 from hpcdp.notions.box import Limits
 from hpcdp.results.audit import Audit, Orientation, refuse_unknown
 from hpcdp.results.audit import audit as audit_result

@@ -20,7 +20,7 @@ from hpcdp.engine.stopping import Stop
 from hpcdp.engine.task import Task
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms import READERS, SCORES
-from hpcdp.mechanisms.functions import Parcel
+from hpcdp.mechanisms.user_code import Parcel
 from hpcdp.store.copies import StoreCopy, sent_files
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease

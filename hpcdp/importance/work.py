@@ -33,8 +33,8 @@ from hpcdp.losses.line.lookup import Lookup
 from hpcdp.losses.line.projected import Projection, projection_state, restore_projection
 from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.code_digest import modules_of
-from hpcdp.mechanisms.functions import held, pickled
 from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.mechanisms.user_code import held, pickled
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.states import digest_of, read_state
 from hpcdp.store.tallies import DamagedRecord

@@ -23,7 +23,7 @@ BUILTINS = {
     "exponential": "hpcdp.mechanisms.exponential:exponential",
     "exponential_real": "hpcdp.mechanisms.exponential:exponential_real",
     "truncated": "hpcdp.mechanisms.exponential:truncated",
-    "noisy_max": "hpcdp.mechanisms.noisy_max:noisy_max",
+    "noisy_max": "hpcdp.mechanisms.exponential:noisy_max",
     "sparse_vector": "hpcdp.mechanisms.sparse_vector:sparse_vector",
     "noisy_histogram": "hpcdp.mechanisms.histogram:noisy_histogram",
     "histogram": "hpcdp.mechanisms.histogram:histogram",

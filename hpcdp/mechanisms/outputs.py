@@ -12,8 +12,18 @@ from numpy.typing import NDArray
 from hpcdp._base.integers import exact_integers, lost_integer
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import MechanismError
-from hpcdp.mechanisms.special import Raised, as_integers, as_reals, encode, encode_none, fill_raised, is_raised
-from hpcdp.mechanisms.spelling import items_of, refused_integer, spell_outputs
+from hpcdp.mechanisms.special import (
+    Raised,
+    as_integers,
+    as_reals,
+    encode,
+    encode_none,
+    fill_raised,
+    is_raised,
+    items_of,
+    refused_integer,
+    spell_outputs,
+)
 
 Outputs = NDArray[Any]
 """bool, int64 or float64 of shape (size,) or (size, d), or an object array (size,) of canonical bytes."""
@@ -95,7 +105,7 @@ def canonicalise(
     array of `size` numbers, strings, or sequences (tuples, lists, vectors) of mixed length and content, or None. −0.0 becomes
     0.0; numbers stand for NaN, infinities and None beside numbers (see `hpcdp.mechanisms.special`).
     Numbers and vectors of numbers stay numbers. Anything else becomes bytes: strings in UTF-8, sequences and vectors of
-    strings as JSON (see `hpcdp.mechanisms.spelling`). The outputs are a copy, unless nobody else holds an array that was
+    strings as JSON (see `hpcdp.mechanisms.special`). The outputs are a copy, unless nobody else holds an array that was
     given (fresh): many of float64 are then made canonical in place.
 
     as_printed: reals keep all their bits, −0.0 and NaN too, for views (`hpcdp.losses.views`).

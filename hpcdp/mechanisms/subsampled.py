@@ -16,7 +16,7 @@ from hpcdp.mechanisms import BUILTINS, load_builtin
 from hpcdp.mechanisms._batches import Ints, check_batch, draw_places, enumerate_batches, find_runs
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms.additive import one_or_many
-from hpcdp.mechanisms.spelling import items_of
+from hpcdp.mechanisms.special import items_of
 from hpcdp.mechanisms.user_code import import_callable
 
 _MOST_CODE = 1 << 62

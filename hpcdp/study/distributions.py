@@ -23,8 +23,8 @@ from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import canonical_json, digest_bytes
 from hpcdp.mechanisms._callable import CallableMechanism
 from hpcdp.mechanisms._program import ProgramMechanism
-from hpcdp.mechanisms.pair_draws import PairDraws
 from hpcdp.mechanisms.user_code import import_callable, refuse_call, source_digest
+from hpcdp.study.at_risk import PairDraws
 from hpcdp.study.file import Study
 from hpcdp.study.pairs import Distributional
 

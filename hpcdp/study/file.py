@@ -26,8 +26,8 @@ from hpcdp.keys import digest_json
 from hpcdp.losses import kind_of
 from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms.exceptions import name_of_class
-from hpcdp.mechanisms.functions import import_path, name_of
 from hpcdp.mechanisms.tabular import Frames
+from hpcdp.mechanisms.user_code import import_path, name_of
 from hpcdp.study.at_risk import AtRisk, sections_of
 from hpcdp.study.combinations import refuse_combinations
 from hpcdp.study.estimate import Estimate

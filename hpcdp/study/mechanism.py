@@ -12,8 +12,8 @@ from hpcdp._base.plugins import import_path
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms import BUILTINS, READERS
 from hpcdp.mechanisms.code_digest import digest_function
-from hpcdp.mechanisms.functions import name_of, unsendable
 from hpcdp.mechanisms.special import MOST_RAISED
+from hpcdp.mechanisms.user_code import name_of, unsendable
 from hpcdp.study.section import NULL, Key, Seconds, Section, one_of_types
 
 

@@ -11,8 +11,8 @@ from typing import Any, cast
 from hpcdp._base.doing import patient, tell
 from hpcdp._base.node import NodeExecutor, ProcessDied
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.mechanisms.functions import Parcel
 from hpcdp.mechanisms.stored import StoredSamples
+from hpcdp.mechanisms.user_code import Parcel
 from hpcdp.notions.anchors import warm
 from hpcdp.store.layout import Layout
 from hpcdp.study.claims import parse_claim
