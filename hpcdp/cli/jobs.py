@@ -52,7 +52,7 @@ def logs(options: argparse.Namespace) -> None:
 def cancel(options: argparse.Namespace) -> None:
     """End a run and its jobs."""
     from hpcdp.clusters import slurm
-    from hpcdp.clusters.cancel import cancel
+    from hpcdp.clusters.submit import cancel
 
     slurm.check_installed()
     for line in cancel(Layout(options.store), _folder_of(options.store)):

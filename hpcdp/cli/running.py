@@ -36,7 +36,7 @@ def plan(options: argparse.Namespace) -> None:
         raise StudyError("--claim: accepted with --truth, the curve that may be true instead; given: --claim alone")
     study = Study.from_toml(options.study)
     if options.truth is not None:
-        from hpcdp.driver.auditing import refuse_unaudited
+        from hpcdp.driver.direct import refuse_unaudited
 
         refuse_unaudited(study)
     wanted = options.truth is not None and (audited_claim(options, study), parse_claim(options.truth))

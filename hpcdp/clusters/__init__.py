@@ -121,7 +121,7 @@ def connect(
         with _attach(where, note) as executor:
             yield executor
     else:
-        from hpcdp.clusters.local import open_local
+        from hpcdp.clusters.scheduler import open_local
 
         with open_local(workers or default_workers(), dashboard) as executor:
             yield executor

@@ -17,8 +17,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from hpcdp._base.files import read_toml
 from hpcdp._base.messages import describe_errors
-from hpcdp.clusters._directives import REFUSED, refused_in
-from hpcdp.clusters.slurm import seconds_of
+from hpcdp.clusters.slurm import REFUSED, refused_in, seconds_of
 from hpcdp.errors import StudyError
 from hpcdp.study.section import WHOLE, Section, duration_seconds
 

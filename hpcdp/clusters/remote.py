@@ -24,10 +24,9 @@ import dask
 from distributed import CancelledError, Client, KilledWorker, SpecCluster, Worker, WorkerPlugin
 from distributed import Future as DaskFuture
 
-from hpcdp._base.limits import SPARE_FILES, may_open, open_files
 from hpcdp._base.node import NodeExecutor
 from hpcdp._base.raised import carried, describe_raised
-from hpcdp.clusters.executors import Call, Hear, TaskExecutor
+from hpcdp.clusters.executors import SPARE_FILES, Call, Hear, TaskExecutor, may_open, open_files
 from hpcdp.clusters.fleet import Fleet, Units
 from hpcdp.clusters.profile import Profile
 from hpcdp.errors import HpcdpError, PlaceError

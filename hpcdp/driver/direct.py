@@ -15,15 +15,17 @@ from typing import Any, overload
 
 from hpcdp._base.asked import wrong
 from hpcdp.driver import EPSILONS
-from hpcdp.driver.auditing import refuse_unaudited, with_audited_loss, with_etas
 from hpcdp.driver.driver import read_study, run
 from hpcdp.errors import HpcdpError, StudyError
+from hpcdp.losses import kind_of
+from hpcdp.losses.counts import audit_etas
 from hpcdp.mechanisms.user_code import name_of
 from hpcdp.notions.box import Limits
 from hpcdp.results.audit import Audit, Orientation, refuse_unknown
 from hpcdp.results.audit import audit as audit_result
 from hpcdp.results.result import Result
-from hpcdp.store.again import resume_command
+from hpcdp.store.root import resume_command
+from hpcdp.study.changes import holds_loss
 from hpcdp.study.claims import Claim, as_claim, parse_claim
 from hpcdp.study.file import Study
 
@@ -211,3 +213,26 @@ def _audit_function(
         audited = _audit_study(study, claim, orientation, limits, store=place, **how)
         keep(audited.result)
     return audited
+
+
+def refuse_unaudited(study: Study) -> None:
+    """StudyError where no audit is of the study's method: audits test one L̂ of a pair by plain draws, which taught nothing."""
+    if study.method.unaudited:
+        raise StudyError(study.method.unaudited)
+
+
+def with_audited_loss(study: Study, store: Path) -> Study:
+    """The study of an audit, in which a loss that chooses among others has one of these in its place; a store keeps its own."""
+    name = study.estimate.default_loss
+    other = kind_of(name).otherwise
+    if other is None or holds_loss(store, name):
+        return study
+    return study.model_copy(update={"estimate": study.estimate.with_loss(other)})
+
+
+def with_etas(study: Study) -> Study:
+    """The study, with the audit's own thresholds where it has none."""
+    if study.estimate.etas:
+        return study
+    estimate = study.estimate.model_copy(update={"etas": audit_etas()})
+    return study.model_copy(update={"estimate": estimate})

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hpcdp._base.doing import at_risk
 from hpcdp._base.rounding import at_least
 from hpcdp.clusters import TaskExecutor, parse_place
-from hpcdp.driver.auditing import refuse_unaudited
+from hpcdp.driver.direct import refuse_unaudited
 from hpcdp.driver.driver import opened
 from hpcdp.engine.context import open_context
 from hpcdp.engine.costs import Costs

@@ -10,8 +10,8 @@ from hpcdp.engine.method import Learned, Prints, method_of
 from hpcdp.engine.outcomes import Failure, NewFile, Report
 from hpcdp.engine.series import Count, Learn, Series, record_name
 from hpcdp.errors import DamagedError, MechanismError
+from hpcdp.store.arrays import bytes_of, read_state
 from hpcdp.store.copies import MOST_SENT
-from hpcdp.store.states import bytes_of, read_state
 
 
 def learn(context: Context, work: Learn, report: Report) -> None:

@@ -9,9 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hpcdp._base.asked import whole_of, wrong
-from hpcdp._base.limits import refuse_few_files
 from hpcdp.clusters import Where, connect, default_workers, parse_place, silence_dask
-from hpcdp.clusters.executors import TaskExecutor, open_in_process, open_node
+from hpcdp.clusters.executors import TaskExecutor, open_in_process, open_node, refuse_few_files
 from hpcdp.clusters.folder import job_folder
 from hpcdp.engine.context import forget_contexts
 from hpcdp.engine.costs import runs_here

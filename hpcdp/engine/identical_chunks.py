@@ -11,15 +11,15 @@ from functools import cache
 
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.mechanisms import READERS
-from hpcdp.store.again import resume_command
 from hpcdp.store.fence import discard
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_records, record_names, set_aside
+from hpcdp.store.root import resume_command
 from hpcdp.store.samples import SAMPLES, known_prints, set_block_aside
 from hpcdp.store.stages import Stage
 from hpcdp.store.tallies import recorded_tallies, tallies_of
-from hpcdp.study.decisions import set_sizes_aside
 from hpcdp.study.problem import Problem
+from hpcdp.study.stored import set_sizes_aside
 
 Chunk = tuple[str, str, int]
 """A law, a stage's name, and the chunk's number."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hpcdp._base.shared import own_files
 from hpcdp.engine.context import ChunkError, Context, open_context
 from hpcdp.engine.outcomes import Failure, NewFile, Report, no_memory, stage_file, unusable
 from hpcdp.engine.sampling import Block, Draw
@@ -24,7 +25,6 @@ from hpcdp.mechanisms.streams import Stream
 from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.store.fence import check_generation
 from hpcdp.store.layout import Generation, Layout
-from hpcdp.store.modes import own_files
 from hpcdp.store.packs import KIND as PACKS
 from hpcdp.store.packs import PACK_BYTES, forget_packs, pack_name, size_of
 from hpcdp.store.samples import SAMPLES, DamagedBlock, place_of, read_blocks, write_blocks

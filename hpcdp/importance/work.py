@@ -35,8 +35,7 @@ from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.code_digest import modules_of
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.user_code import held, pickled
-from hpcdp.store.arrays import fingerprint
-from hpcdp.store.states import digest_of, read_state
+from hpcdp.store.arrays import digest_of, fingerprint, read_state
 from hpcdp.store.tallies import DamagedRecord
 from hpcdp.study.declared import Declared
 from hpcdp.study.mechanism import FunctionCall

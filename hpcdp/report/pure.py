@@ -23,7 +23,7 @@ from hpcdp.report.tables import (
 )
 from hpcdp.report.words import missing_words, origin_names, origin_of
 from hpcdp.results.result import Result
-from hpcdp.store.again import resume_command
+from hpcdp.store.root import resume_command
 from hpcdp.study.pairs import describe_pair
 
 _SHOWN = 30  # pairs or rows that a text lists

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpcdp._base.rounding import at_most, percent, share
 from hpcdp.results.result import Result
-from hpcdp.store.again import resume_command
+from hpcdp.store.root import resume_command
 from hpcdp.study.file import Study
 
 if TYPE_CHECKING:

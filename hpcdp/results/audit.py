@@ -21,7 +21,7 @@ from hpcdp.notions.levels import share_level
 from hpcdp.results.decision import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.result import Result
 from hpcdp.results.shown import Shown
-from hpcdp.store.again import resume_command
+from hpcdp.store.root import resume_command
 from hpcdp.study.claims import as_claim
 
 if TYPE_CHECKING:

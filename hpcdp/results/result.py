@@ -32,8 +32,8 @@ from hpcdp.store.records import foreign
 from hpcdp.store.results import Arrays
 from hpcdp.store.root import open_latest
 from hpcdp.study.claims import Claim, parse_claim
+from hpcdp.study.combinations import method_named, name_of_method
 from hpcdp.study.file import Study
-from hpcdp.study.methods import method_named, name_of_method
 from hpcdp.study.pairs import LEFT_OUT, describe_pair
 from hpcdp.study.reuse import FOLDS
 from hpcdp.study.stored import changed_code, changed_words, history, stored_study

@@ -10,12 +10,20 @@ from typing import Any
 
 from hpcdp.errors import DamagedError
 from hpcdp.mechanisms.outputs import Outputs, Schema
-from hpcdp.store._outputs import read_chunks, read_outputs, write_outputs
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.fence import discard
 from hpcdp.store.layout import Layout
 from hpcdp.store.packs import KIND as PACKS
-from hpcdp.store.packs import open_pack, pack_of, prints_in, recorded_pack, recorded_packs
+from hpcdp.store.packs import (
+    open_pack,
+    pack_of,
+    prints_in,
+    read_chunks,
+    read_outputs,
+    recorded_pack,
+    recorded_packs,
+    write_outputs,
+)
 from hpcdp.store.records import has_record, read_records, set_aside
 from hpcdp.store.stages import Stage
 

@@ -34,10 +34,9 @@ from hpcdp.errors import StudyError
 from hpcdp.notions.curve import TradeOffCurve
 from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.notions.tensor import Bound, tensor
-from hpcdp.store.again import resume_command
 from hpcdp.store.records import foreign
 from hpcdp.store.results import read_results
-from hpcdp.store.root import latest_version, open_layout
+from hpcdp.store.root import latest_version, open_layout, resume_command
 from hpcdp.study.accountants import read_pld
 
 FORMS = {

@@ -29,10 +29,9 @@ from hpcdp.mechanisms.exceptions import name_of_class
 from hpcdp.mechanisms.tabular import Frames
 from hpcdp.mechanisms.user_code import import_path, name_of
 from hpcdp.study.at_risk import AtRisk, sections_of
-from hpcdp.study.combinations import refuse_combinations
+from hpcdp.study.combinations import method_named, name_of_method, refuse_combinations
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall, Pure
-from hpcdp.study.methods import method_named, name_of_method
 from hpcdp.study.pairs import Framed, FramedRows, Pairs
 from hpcdp.study.section import STORED, WHOLE, Key, Section
 

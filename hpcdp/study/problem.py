@@ -16,11 +16,11 @@ from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.losses.counts import merge_thresholds
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.store.stages import Stage
+from hpcdp.study.combinations import method_named, name_of_method
 from hpcdp.study.databases import Database, Input, Pair, enumerate_pairs
 from hpcdp.study.declared import Declared
 from hpcdp.study.distributions import Conditional, Distribution
 from hpcdp.study.file import Study
-from hpcdp.study.methods import method_named, name_of_method
 from hpcdp.study.pairs import describe_pair, describe_side
 from hpcdp.study.sampler import Sampler
 from hpcdp.study.sizes import Sizes, first_sizes

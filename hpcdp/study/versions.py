@@ -18,13 +18,12 @@ from hpcdp.store.layout import Generation, Layout, group_metadata
 from hpcdp.store.records import commit, has_record, put_json, read_record, record_names
 from hpcdp.store.root import MARK, has_lost_its_root, is_store, latest_version, open_layout
 from hpcdp.study.changes import describe_change, may_be_either, refuse_changes, same
-from hpcdp.study.decisions import with_decisions
 from hpcdp.study.distributions import Distribution, known_distributions, load_distributions
 from hpcdp.study.file import Study
 from hpcdp.study.named_code import own_sources
 from hpcdp.study.problem import Problem
 from hpcdp.study.sampler import Sampler
-from hpcdp.study.stored import code_of, databases_of, read_study_record, sound_study, study_of
+from hpcdp.study.stored import code_of, databases_of, read_study_record, sound_study, study_of, with_decisions
 
 _STUDY = "study"  # kind of records: a copy of each version
 

@@ -32,10 +32,10 @@ from hpcdp.methods.sample_split.tallying import TELLING
 from hpcdp.methods.sample_split.targets import decide, share_time
 from hpcdp.methods.sample_split.variational import pairs_of_one_loss, variational_arrays
 from hpcdp.methods.sample_split.words import describe_sizes
+from hpcdp.store.arrays import State
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
-from hpcdp.store.states import State
 from hpcdp.study.combinations import PLAIN, SPECIAL
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
