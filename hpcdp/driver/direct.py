@@ -49,6 +49,7 @@ def study_of(function: Callable[..., Any] | str, d: Any, d_prime: Any, given: Ma
     for key, database in (("d", d), ("d_prime", d_prime)):
         if database is None or isinstance(database, (str, bytes, Mapping, Number)):
             raise wrong(key, database, "a list or an array, an entry a row, or a DataFrame")
+    named = function if isinstance(function, str) else name_of(function)
     mechanism: dict[str, Any] = {"call": function}
     if not given.get("reproducible", True):
         mechanism["reproducible"] = False
@@ -57,7 +58,7 @@ def study_of(function: Callable[..., Any] | str, d: Any, d_prime: Any, given: Ma
     return Study.from_dict(
         {
             "study": {
-                "name": given.get("name") or _file_name(function),
+                "name": given.get("name") or re.sub(r"[^A-Za-z0-9_+-]+", "-", named).strip("-") or "function",
                 "seed": given.get("seed", 0),
                 "claim": given.get("claim"),
             },
@@ -76,12 +77,6 @@ def _grid(given: Any) -> Any:
         return list(given)
     except TypeError:
         raise wrong("epsilons", given, "several numbers, or a grid {start, stop, count}") from None
-
-
-def _file_name(function: Callable[..., Any] | str) -> str:
-    """A name of a study after a function's."""
-    named = function if isinstance(function, str) else name_of(function)
-    return re.sub(r"[^A-Za-z0-9_+-]+", "-", named).strip("-") or "function"
 
 
 def run_study(study: Study, store: str | Path | None, **how: Any) -> Result:

@@ -4,7 +4,8 @@ A mechanism callable is `mechanism(database, size, rng, **parameters)`, returnin
 its signature it returns one output a call. Where outputs of many databases can be drawn at once, the function has an
 attribute `each`: `each(databases, rng, **parameters)` takes databases (size, rows) or (size, rows, columns) and returns
 one output of each, independently; distributional pairs use it. To add a built-in, put its function in a file of its
-family and name it in BUILTINS.
+family and name it in BUILTINS. Built-ins draw `size` outputs with randomness of `rng` alone, and raise ValueError where a
+parameter or the database is refused; their `epsilon`, above 0, is the nominal privacy level.
 """
 
 from __future__ import annotations

@@ -24,9 +24,6 @@ def bind_builtin(
     """Return a built-in bound to its parameters, and the digest of its name and of the sources of the user's callables.
 
     reproducible: as in the study; false is for a callable of the user's that is subsampled.
-
-    Raises:
-        StudyError: the parameters do not fit, a callable cannot be imported, or the built-in is reproducible.
     """
     named = named_callables(call, parameters)
     if not reproducible and not (call == SUBSAMPLED and ("mechanism",) in named):

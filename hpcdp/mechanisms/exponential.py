@@ -42,10 +42,7 @@ def exponential(
 
     Args:
         database: for "count" numbers of shape (rows,), rows may be none; else whatever the utility takes.
-        size: how many outputs.
-        rng: the source of randomness; one call draws all the uniforms of the inverse cdf.
         outcomes: k different finite numbers, or k different strings (with a utility of one's own).
-        epsilon: the nominal privacy level, > 0.
         sensitivity: how far a score can move between neighbours, > 0.
         utility: "count", the number of rows equal to the outcome, or "package.module:callable" or the callable itself,
             see `exponential_scores`.
@@ -54,7 +51,6 @@ def exponential(
         (size,), of the type of the outcomes: int64, float64 or fixed-length str.
 
     Raises:
-        ValueError: a parameter, the database or the scores are refused.
         StudyError: the utility cannot be imported.
     """
     values = outcome_values(outcomes)
@@ -70,15 +66,8 @@ def exponential_scores(
 ) -> Array:
     """Return the utility of every outcome on a database, float64 of shape (k,).
 
-    Args:
-        database: numbers of shape (rows,) for "count".
-        outcomes: k different finite numbers, or k different strings.
-        utility: "count", or a callable or its path "package.module:callable", called as utility(database, outcomes) with
-            the outcomes as an array of shape (k,); it returns k finite scores and draws nothing at random.
-
-    Raises:
-        ValueError: the outcomes, the database or the scores are refused.
-        StudyError: the utility cannot be imported.
+    utility: "count", or a callable or its path "package.module:callable", called as utility(database, outcomes) with the
+    outcomes as an array of shape (k,); it returns k finite scores and draws nothing at random.
     """
     values = outcome_values(outcomes)
     if utility == "count":
@@ -129,17 +118,12 @@ def exponential_real(
 
     Args:
         database: one number s, from `lower` to `upper`.
-        size: how many outputs.
-        rng: the source of randomness; one uniform an output, for the inverse cdf.
         epsilon: the nominal privacy level, > 0; exactly one of `epsilon` and `rate`.
         rate: the rate itself, > 0; the interval then only says which s are accepted.
         lower, upper: between which numbers s lies, 0 <= lower < upper.
 
     Returns:
         float64 of shape (size,), >= 0.
-
-    Raises:
-        ValueError: a parameter or the database is refused.
     """
     decay, s = exponential_rate(epsilon, rate, lower, upper), real_score(database, lower, upper)
     mass = 1.0 - math.exp(-decay * s)  # times the normaliser: what lies left of s
@@ -151,11 +135,7 @@ def exponential_real(
 
 
 def real_score(database: NDArray[Any], lower: float, upper: float) -> float:
-    """Return the one number of a database.
-
-    Raises:
-        ValueError: there are more or none, or it is not from `lower` to `upper`.
-    """
+    """Return the one number of a database."""
     values = vector(database)
     if values.size != 1 or not lower <= values[0] <= upper:
         raise refusal("database", values, f"one number from {lower:g} to {upper:g}")
@@ -163,11 +143,7 @@ def real_score(database: NDArray[Any], lower: float, upper: float) -> float:
 
 
 def exponential_rate(epsilon: float | None, rate: float | None, lower: float, upper: float) -> float:
-    """Return the rate: as given, or that at which the level over the interval is `epsilon`, by bisection.
-
-    Raises:
-        ValueError: both or none of `epsilon` and `rate`, or a value out of range.
-    """
+    """Return the rate: as given, or that at which the level over the interval is `epsilon`, by bisection."""
     if (epsilon is None) == (rate is None):
         raise refusal("epsilon, rate", (epsilon, rate), "exactly one of the two")
     start, stop = non_negative("lower", lower), positive("upper", upper)
@@ -209,17 +185,12 @@ def truncated(
 
     Args:
         database: one number, from `lower` to `upper`.
-        size: how many outputs.
-        rng: the source of randomness; one uniform an output, for the inverse cdf.
         scale: of Laplace noise, or the standard deviation of Gaussian noise, > 0, in the unit of outputs.
         noise: "laplace" or "gaussian".
         lower, upper: the interval, lower < upper.
 
     Returns:
         float64 of shape (size,), from `lower` to `upper`.
-
-    Raises:
-        ValueError: a parameter or the database is refused.
     """
     x, s, start, stop = truncated_law(database, scale, noise, lower, upper)
     u = rng.random(size)
@@ -237,11 +208,7 @@ def truncated(
 
 
 def truncated_law(database: NDArray[Any], scale: float, noise: str, lower: float, upper: float) -> Law:
-    """Return the number, the scale, and both ends of the interval.
-
-    Raises:
-        ValueError: a parameter or the database is refused.
-    """
+    """Return the number, the scale, and both ends of the interval."""
     if noise not in ("laplace", "gaussian"):
         raise refusal("noise", noise, '"laplace" or "gaussian"')
     start, stop = real("lower", lower), real("upper", upper)
@@ -289,8 +256,6 @@ def noisy_max(
 
     Args:
         database: the query answers, finite numbers of any shape; taken as a vector of K numbers.
-        size: how many outputs.
-        rng: the source of randomness.
         variant: "NM1", "NM2", "NM3" or "NM4".
         epsilon: the nominal privacy level, > 0; exactly one of `epsilon` and `scale`.
         scale: the noise scale b itself, > 0.
@@ -299,9 +264,6 @@ def noisy_max(
 
     Returns:
         int64 indices from 0, or float64 values, of shape (size,).
-
-    Raises:
-        ValueError: a parameter or the database is refused.
     """
     noise, output = noisy_max_variant(variant)
     spread = noisy_max_scale(epsilon, scale, sensitivity, monotonic)
@@ -325,11 +287,7 @@ def noisy_max(
 
 
 def noisy_max_variant(variant: str) -> tuple[str, str]:
-    """Return the noise ("laplace" or "exponential") and the output ("index" or "value") of a variant.
-
-    Raises:
-        ValueError: an unknown variant.
-    """
+    """Return the noise ("laplace" or "exponential") and the output ("index" or "value") of a variant."""
     if not isinstance(variant, str) or variant not in VARIANTS:
         raise refusal("variant", variant, " or ".join(f'"{name}"' for name in VARIANTS))
     return VARIANTS[variant]
@@ -338,11 +296,7 @@ def noisy_max_variant(variant: str) -> tuple[str, str]:
 def noisy_max_scale(
     epsilon: float | None, scale: float | None = None, sensitivity: float = 1.0, monotonic: bool = False
 ) -> float:
-    """Return the scale of the noise: `scale`, or 2 · sensitivity / epsilon, or half of it when monotonic.
-
-    Raises:
-        ValueError: both or none of `epsilon` and `scale`, or a value out of range.
-    """
+    """Return the scale of the noise: `scale`, or 2 · sensitivity / epsilon, or half of it when monotonic."""
     if not isinstance(monotonic, bool):
         raise refusal("monotonic", monotonic, "true or false")
     moved = positive("sensitivity", sensitivity)

@@ -114,22 +114,16 @@ def canonicalise(
         MechanismError: they cannot be outputs, or do not fit the schema.
     """
     items = items_of(raw)
+    if items is None:
+        array = _to_array(raw, size)
+        items = items_of(array)  # what other libraries call a column of strings
     if items is not None:
         outputs = _of_items(items, size, schema, as_printed)
+    elif array.ndim == 2 and array.dtype.kind in "biuf" and schema is not None and schema.kind == "bytes":
+        outputs = spell_outputs(array, size)  # sequences that happen to be of one length
     else:
-        array = _to_array(raw, size)
-        column = items_of(array)  # what other libraries call a column of strings
-        if column is None:
-            outputs = _of_array(array, size, schema, fresh, as_printed)
-        else:
-            outputs = _of_items(column, size, schema, as_printed)
+        outputs = _canonical_array(array, size, fresh, as_printed)
     return outputs if schema is None else conform(outputs, schema)
-
-
-def _of_array(array: NDArray[Any], size: int, schema: Schema | None, fresh: bool, as_printed: bool) -> Outputs:
-    if array.ndim == 2 and array.dtype.kind in "biuf" and schema is not None and schema.kind == "bytes":
-        return spell_outputs(array, size)  # sequences that happen to be of one length
-    return _canonical_array(array, size, fresh, as_printed)
 
 
 def _to_array(raw: Any, size: int) -> NDArray[Any]:

@@ -175,12 +175,7 @@ def items_of(raw: Any) -> Sequence[Any] | None:
 
 
 def spell_outputs(outputs: Iterable[Any], size: int) -> NDArray[Any]:
-    """Canonical bytes of `size` outputs, an object array (size,); each a function of that output alone.
-
-    Raises:
-        MechanismError: there are not `size` outputs, they are not all strings or all sequences, or one holds what has
-            no spelling.
-    """
+    """Canonical bytes of `size` outputs, an object array (size,); each a function of that output alone."""
     items = list(outputs)
     if len(items) != size:
         raise MechanismError(f"the mechanism returned {len(items)} outputs; accepted: {size} when asked for {size}")

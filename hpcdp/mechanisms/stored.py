@@ -239,11 +239,7 @@ class ScoredModels(StoredSamples):
         return len(self.models[self.index(database)])
 
     def first(self, database: NDArray[Any], size: int) -> NDArray[Any]:
-        """Scores of the first models, at most `size` and as many as a second allows, shape (n,) or (n, d).
-
-        Raises:
-            MechanismError: a model cannot be scored, or gets another score when it is scored again.
-        """
+        """Scores of the first models, at most `size` and as many as a second allows, shape (n,) or (n, d)."""
         paths, begin, count = self.models[self.index(database)][:size], time.perf_counter(), 0
         while count < len(paths) and (count < _FEWEST or time.perf_counter() - begin < _FIRST_SECONDS):
             self._score(paths[count])

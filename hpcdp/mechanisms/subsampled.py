@@ -23,15 +23,10 @@ _MOST_CODE = 1 << 62
 
 
 def count_contents(places: Ints, rows: NDArray[Any]) -> tuple[Ints, Ints, Ints]:
-    """Group batches that hold equal rows in the same order.
+    """Group batches that hold equal rows in the same order: one draw of each group, how many it has, all draws by group.
 
-    Args:
-        places: int64 (draws, width), numbers of rows; the number of all rows stands for none, after the others.
-        rows: (rows,) or (rows, columns).
-
-    Returns:
-        one draw of each group, how many draws each group has, and all draws, group after group; a group's place follows
-        from what its batches hold.
+    places: int64 (draws, width), numbers of rows; the number of all rows stands for none, after the others. A group's place
+    follows from what its batches hold.
     """
     distinct, label = np.unique(rows, axis=0, return_inverse=True)
     labels = np.append(label.ravel() + 1, 0)[places]
@@ -46,17 +41,9 @@ def count_contents(places: Ints, rows: NDArray[Any]) -> tuple[Ints, Ints, Ints]:
 
 
 def join_outputs(parts: Sequence[tuple[Any, int]], order: NDArray[np.int64]) -> Any:
-    """Put outputs of several calls in one array or list.
+    """Outputs of several calls in one array, where all returned arrays of numbers, or all of strings, of one shape, or a list.
 
-    Args:
-        parts: what each call returned, and for how many outputs it was asked.
-        order: (size,), for each output, one call's after another's, its place in the result.
-
-    Returns:
-        an array where all calls returned arrays of numbers, or all of strings, of one shape; else a list.
-
-    Raises:
-        MechanismError: a call returned another number of outputs than it was asked for.
+    parts: what each call returned, and for how many outputs it was asked. order: (size,), of each output its place.
     """
     batches = [_outputs(raw, count) for raw, count in parts]
     if len(batches) == 1 and isinstance(batches[0], np.ndarray):
@@ -119,8 +106,6 @@ def subsampled(
 
     Args:
         database: shape (rows,) or (rows, columns); whatever the mechanism takes.
-        size: how many outputs.
-        rng: the source of randomness.
         mechanism: the name of another built-in that is a function, or "package.module:callable" or the callable itself.
         parameters: its keyword arguments.
         batch: rows of a batch, from 1 to the number of rows; exactly one of `batch` and `rate`.
@@ -131,7 +116,6 @@ def subsampled(
         what the mechanism returns: an array of shape (size,) or (size, d), or a list of `size` outputs.
 
     Raises:
-        ValueError: a parameter or the database is refused.
         StudyError: the mechanism cannot be imported, or does not take these parameters.
         MechanismError: the mechanism raised something, or returned another number of outputs than was asked for.
     """
@@ -167,10 +151,6 @@ def bind_inner(
     """Return the mechanism that is run on the batches, bound to its parameters.
 
     reproducible: whether all its randomness must come from rng. name: of a callable, in messages.
-
-    Raises:
-        ValueError: it is no built-in that can be subsampled, no path of a callable and no callable.
-        StudyError: it cannot be imported, or does not take these parameters.
     """
     where = "mechanism.parameters.mechanism"
     names = [built_in for built_in in BUILTINS if built_in != SUBSAMPLED]

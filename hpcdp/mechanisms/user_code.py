@@ -116,16 +116,11 @@ def _import(module_name: str, folder: Path) -> ModuleType:
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # bytecode may be older than a change it misses
     try:
         if module_name == "__main__" and sys.modules["__main__"].__name__ == "__mp_main__":
-            _run_main()
+            main = sys.modules["__main__"]  # in a child process, what the driver's main script defines
+            main.__dict__.update(runpy.run_path(str(main.__file__), run_name="__mp_main__") | {"__name__": "__main__"})
         return importlib.import_module(module_name)
     finally:
         sys.dont_write_bytecode = before
-
-
-def _run_main() -> None:
-    """In a child process, have what the driver's main script defines."""
-    main = sys.modules["__main__"]
-    main.__dict__.update(runpy.run_path(str(main.__file__), run_name="__mp_main__") | {"__name__": "__main__"})
 
 
 def _file_digest(module: Any) -> str:

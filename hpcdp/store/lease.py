@@ -170,7 +170,7 @@ def holder(layout: Layout) -> dict[str, Any] | None:
     if not last:
         return None
     owner = _read(layout.lease_file(last))
-    if owner.get("released") or _gone(owner):
+    if owner.get("released") or (owner.get("host") == host_name() and not is_alive(owner)):
         return None
     return {**owner, "generation": last, "age": _age(layout, layout.lease_file(last))}
 
@@ -202,11 +202,6 @@ def _held(layout: Layout, generation: int, owner: dict[str, Any]) -> str:
         f"{generation}, last heartbeat {owner['age']:.0f} s ago; wait for it or end it (a lease of another host is taken "
         f"over {STALE:.0f} s after its last heartbeat)"
     )
-
-
-def _gone(owner: dict[str, Any]) -> bool:
-    """Whether the owner was a process of this host that does not run any more."""
-    return owner.get("host") == host_name() and not is_alive(owner)
 
 
 def _age(layout: Layout, path: Path) -> float:

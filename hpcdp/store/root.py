@@ -159,7 +159,8 @@ def needs_objects(store: str | Path) -> bool:
     except (OSError, ValueError, HpcdpError):
         return False
     study = body.get("study") if isinstance(body, dict) else None
-    return isinstance(study, dict) and any(_is_object(part) for part in _parts(study))
+    parts = _parts(study) if isinstance(study, dict) else []
+    return any(isinstance(part, dict) and {"function", "frame"} & part.keys() for part in parts)
 
 
 def _parts(study: dict[str, Any]) -> list[Any]:
@@ -170,7 +171,3 @@ def _parts(study: dict[str, Any]) -> list[Any]:
     parts = [mechanism.get("call")] if isinstance(mechanism, dict) else []
     parts += [pair.get("d") for pair in given[:1] if isinstance(pair, dict)] if isinstance(given, list) else []
     return parts + ((relative.get("databases") or [])[:1] if isinstance(relative, dict) else [])
-
-
-def _is_object(part: Any) -> bool:
-    return isinstance(part, dict) and bool({"function", "frame"} & part.keys())

@@ -197,17 +197,11 @@ def _load(number: int, section: Distributional, folder: Path) -> Distribution:
     refuse_call(function, f"{where}.call", section.call, "fn(size, rng, **parameters)", 1, None, **section.parameters)
     shape = _shape_of(function, section, where)
     _check_rows(section, shape, where)
-    outputs, source = _outputs_of(function, where), source_digest(section.call, folder)
-    return Distribution(number, section.call, section.parameters, shape, function, outputs, source)
-
-
-def _outputs_of(function: Callable[..., Any], where: str) -> Callable[..., Any] | None:
     outputs = getattr(function, "outputs", None)
-    if outputs is None:
-        return None
-    if not callable(outputs):
+    if outputs is not None and not callable(outputs):
         raise StudyError(f"{where}.call: its outputs must be callable; given: a {type(outputs).__name__}")
-    return outputs
+    source = source_digest(section.call, folder)
+    return Distribution(number, section.call, section.parameters, shape, function, outputs, source)
 
 
 def _shape_of(function: Callable[..., Any], section: Distributional, where: str) -> tuple[int, ...]:

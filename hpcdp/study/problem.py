@@ -146,10 +146,7 @@ class Problem:
         sizes = self.sizes_of(number)
         if name == "test" and sizes.split[side]:
             return Stage.of(name, sizes.tests[side], sizes.split[side], self.schema)
-        return self._stage(name, sizes.of(name, side))
-
-    def _stage(self, name: str, total: int) -> Stage:
-        return Stage.of(name, total, self.study.estimate.chunk, self.schema)
+        return Stage.of(name, sizes.of(name, side), self.study.estimate.chunk, self.schema)
 
     def sizes_of(self, number: int) -> Sizes:
         """Samples per database of a pair's stages after training, as the study says or a run has decided."""

@@ -17,7 +17,6 @@ from hpcdp.notions.anchors import warm
 from hpcdp.store.layout import Layout
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.databases import Database, Pair, enumerate_pairs, load_databases
-from hpcdp.study.declared import refuse_declared
 from hpcdp.study.distributions import known_distributions, load_distributions
 from hpcdp.study.file import Study
 from hpcdp.study.named_code import names_code, own_sources
@@ -144,8 +143,11 @@ def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Databa
 
 def _refuse_declared(problem: Problem) -> None:
     """StudyError where trial draws of the first D′ refute what the study declares, or it cannot be asked of them."""
-    if problem.study.mechanism.impossible is None:
+    if problem.declared is None:
         return
     law, size = problem.pair_laws[0][1], TRIAL_SIZE
     outputs = problem.sampler.trial(problem.laws[law], size, 0, problem.schema)
-    refuse_declared(problem.declared, [(outputs, f"{size} trial draws of {problem.describe_law(law)}")])
+    try:
+        problem.declared.refuse(outputs, f"{size} trial draws of {problem.describe_law(law)}")
+    except MechanismError as error:
+        raise StudyError(str(error)) from None
