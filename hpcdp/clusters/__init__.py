@@ -21,7 +21,6 @@ from hpcdp.errors import StoreError, StudyError
 
 if TYPE_CHECKING:
     from hpcdp.clusters.folder import JobFolder
-    from hpcdp.clusters.profile import Profile
     from hpcdp.clusters.remote import OnDask
 
 __all__ = ["TaskExecutor", "Where", "connect", "default_workers", "parse_place"]

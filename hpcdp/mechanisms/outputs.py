@@ -109,9 +109,6 @@ def canonicalise(
     given (fresh): many of float64 are then made canonical in place.
 
     as_printed: reals keep all their bits, −0.0 and NaN too, for views (`hpcdp.losses.views`).
-
-    Raises:
-        MechanismError: they cannot be outputs, or do not fit the schema.
     """
     items = items_of(raw)
     if items is None:

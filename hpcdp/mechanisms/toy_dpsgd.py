@@ -67,8 +67,8 @@ def toy_dpsgd(
         return out
     sums, probabilities = law
     # the steps in groups whose batches have at most MOST_KINDS joint outcomes
-    together = updates if sums.size == 1 else max(1, int(math.log(MOST_KINDS) / math.log(sums.size) + 1e-9))
-    for first in range(0, updates, together):
+    together = shares.size if sums.size == 1 else max(1, int(math.log(MOST_KINDS) / math.log(sums.size) + 1e-9))
+    for first in range(0, shares.size, together):
         where, weights = joint_locations(shares[first : first + together] / batch, sums, probabilities)
         # Independent draws are their numbers per location, which are multinomial, in random order.
         out += rng.permutation(np.repeat(where, rng.multinomial(size, weights)))

@@ -286,11 +286,7 @@ _LIST = "pairs.distributional"  # all others may be long, and hold no names
 
 
 def with_names(value: Any, folder: Path, key: str = "") -> Any:
-    """Keys of a study with names for objects; mechanism.call, which may be an object of any kind, is left as it is.
-
-    Raises:
-        StudyError: no import finds an object by its name.
-    """
+    """Keys of a study with names for objects, StudyError where no import finds one; mechanism.call is left as it is."""
     if isinstance(value, Mapping) and any(name.startswith(f"{key}." if key else "") for name in _NAMED):
         return {own: with_names(item, folder, f"{key}.{own}" if key else str(own)) for own, item in value.items()}
     if isinstance(value, list) and key in (_LIST, *_NAMED):

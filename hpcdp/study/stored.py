@@ -34,7 +34,10 @@ def read_study_record(layout: Layout, version: int) -> Any:
 
 def sound_study(layout: Layout, version: int) -> Any:
     body = read_json(layout.study(version))
-    if not _is_study(body):
+    # what `save_problem` writes; the databases' names become paths
+    kinds = {"study": dict, "folder": str, "databases": list, "schema": dict, "source": str}
+    is_study = isinstance(body, dict) and all(isinstance(body.get(key), kind) for key, kind in kinds.items())
+    if not is_study or not all(isinstance(d, str) and re.fullmatch("[0-9a-f]{32}", d) for d in body["databases"]):
         raise DamagedError(f"the record {layout.study(version)} is damaged (it is no study)")
     return body
 
@@ -49,14 +52,6 @@ def whole_versions(layout: Layout) -> list[Any]:
             if version == last:
                 raise
     return studies
-
-
-def _is_study(body: Any) -> bool:
-    """Whether a record has what `save_problem` writes; the databases' names become paths."""
-    kinds = {"study": dict, "folder": str, "databases": list, "schema": dict, "source": str}
-    if not isinstance(body, dict) or not all(isinstance(body.get(key), kind) for key, kind in kinds.items()):
-        return False
-    return all(isinstance(name, str) and re.fullmatch("[0-9a-f]{32}", name) for name in body["databases"])
 
 
 def stored_study(layout: Layout, version: int) -> Study:
