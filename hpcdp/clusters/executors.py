@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _PATIENCE = 120.0  # seconds; processes of this machine start within a few
 
-
 Hear = Callable[[dict[str, Any]], None]
 """Told of news of processes that work (`hpcdp._base.doing`)."""
 

@@ -151,8 +151,7 @@ def laplace(
         sensitivity: the L1 sensitivity, > 0; used with `epsilon` only.
         scale: the noise scale itself, > 0.
 
-    Returns:
-        float64 of shape (size,) for a database of one number, else (size, d).
+    Returns float64 of shape (size,) for a database of one number, else (size, d).
     """
     return Added(_flat(databases, many), "laplace", noise_scale(epsilon, sensitivity, scale))
 
@@ -179,8 +178,7 @@ def gaussian(
         sensitivity: the L2 sensitivity, > 0; used with `epsilon` only.
         sigma: the standard deviation itself, > 0.
 
-    Returns:
-        float64 of shape (size,) for a database of one number, else (size, d).
+    Returns float64 of shape (size,) for a database of one number, else (size, d).
     """
     return Added(_flat(databases, many), "gaussian", noise_sigma(epsilon, delta, sensitivity, sigma))
 
@@ -196,8 +194,7 @@ def noisy_sum(databases: NDArray[Any], many: bool, *, sigma: float | None = None
         sigma: the standard deviation of normal noise, > 0; exactly one of `sigma` and `scale`.
         scale: the scale of Laplace noise, > 0.
 
-    Returns:
-        float64 of shape (size,) for numbers or one column, else (size, columns).
+    Returns float64 of shape (size,) for numbers or one column, else (size, columns).
     """
     noise, databases = sum_noise(sigma, scale), np.asarray(databases)
     shape = databases.shape[many:]
@@ -246,8 +243,7 @@ def bounded_mean(
         noise: "laplace" or "gaussian" (classical calibration, see `noise_sigma`).
         column: which column, from 0; must be 0 for a database of shape (rows,).
 
-    Returns:
-        float64 of shape (size,).
+    Returns float64 of shape (size,).
     """
     values, low, high = _clipped(databases, many, lower, upper, column)
     rows = integer("count", count, 1)
@@ -272,16 +268,9 @@ def bounded_sum(
     The noise is added to sum(clip(x, lower, upper)) over the numbers x of the column. Its scale follows from sensitivity
     max(|lower|, |upper|, upper - lower), which holds when a row is removed and when one is edited.
 
-    Args:
-        database: (rows,) or (rows, columns); rows may be none; the column's numbers must not be NaN.
-        lower: the lower limit that values are clipped to, finite.
-        upper: the upper limit that values are clipped to, finite, above `lower`.
-        delta: the nominal failure mass, 0 < delta < 1; with Gaussian noise only, and required there.
-        noise: "laplace" or "gaussian" (classical calibration, see `noise_sigma`).
-        column: which column, from 0; must be 0 for a database of shape (rows,).
+    Args: as `bounded_mean`, without count.
 
-    Returns:
-        float64 of shape (size,).
+    Returns float64 of shape (size,).
     """
     values, low, high = _clipped(databases, many, lower, upper, column)
     spread = _aggregate_noise(noise, epsilon, delta, max(abs(low), abs(high), high - low))

@@ -122,8 +122,7 @@ def exponential_real(
         rate: the rate itself, > 0; the interval then only says which s are accepted.
         lower, upper: between which numbers s lies, 0 <= lower < upper.
 
-    Returns:
-        float64 of shape (size,), >= 0.
+    Returns float64 of shape (size,), >= 0.
     """
     decay, s = exponential_rate(epsilon, rate, lower, upper), real_score(database, lower, upper)
     mass = 1.0 - math.exp(-decay * s)  # times the normaliser: what lies left of s
@@ -189,8 +188,7 @@ def truncated(
         noise: "laplace" or "gaussian".
         lower, upper: the interval, lower < upper.
 
-    Returns:
-        float64 of shape (size,), from `lower` to `upper`.
+    Returns float64 of shape (size,), from `lower` to `upper`.
     """
     x, s, start, stop = truncated_law(database, scale, noise, lower, upper)
     u = rng.random(size)
@@ -262,8 +260,7 @@ def noisy_max(
         sensitivity: how far one answer can move between neighbours, > 0; used with `epsilon` only.
         monotonic: whether all answers move in one direction; used with `epsilon` only.
 
-    Returns:
-        int64 indices from 0, or float64 values, of shape (size,).
+    Returns int64 indices from 0, or float64 values, of shape (size,).
     """
     noise, output = noisy_max_variant(variant)
     spread = noisy_max_scale(epsilon, scale, sensitivity, monotonic)

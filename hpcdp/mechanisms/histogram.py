@@ -24,8 +24,7 @@ def count(databases: NDArray[Any], many: bool, *, value: float | Sequence[float]
         database: numbers of shape (rows,) or (rows, columns); rows may be none.
         value: a number, or a list of one number per column.
 
-    Returns:
-        int64 of shape (size,), all equal.
+    Returns int64 of shape (size,), all equal.
     """
     return Added(_count(databases, many, [value], "value", "a finite number, or one finite number per column"), None)
 
@@ -41,8 +40,7 @@ def histogram(databases: NDArray[Any], many: bool, *, values: ArrayLike) -> Adde
         values: k different values, each a number, or a list of one number per column; rows of other values are not
             counted.
 
-    Returns:
-        int64 of shape (size,) for one value, else (size, k); all rows equal.
+    Returns int64 of shape (size,) for one value, else (size, k); all rows equal.
     """
     return Added(_count(databases, many, values), None)
 
@@ -64,13 +62,10 @@ def noisy_histogram(
     Lu et al. 2024, Fig. 9b.
 
     Args:
-        database: numbers of shape (rows,) or (rows, columns); rows may be none.
-        values: k different values, each a number, or a list of one number per column; rows of other values are not
-            counted.
+        database, values: as `histogram`.
         variant: "correct" or "faulty".
 
-    Returns:
-        float64 of shape (size,) for one value, else (size, k).
+    Returns float64 of shape (size,) for one value, else (size, k).
     """
     level = positive("epsilon", epsilon)
     if variant not in ("correct", "faulty"):

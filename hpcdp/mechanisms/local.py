@@ -29,8 +29,7 @@ def randomized_response(
         database: integers from 0 to values - 1, shape (rows,), at least one row; each is answered independently.
         values: how many different values a row may have, >= 2.
 
-    Returns:
-        int64 of shape (size,) for one row, else (size, rows).
+    Returns int64 of shape (size,) for one row, else (size, rows).
     """
     one_each = response_rows(databases, many, values)
     rows = np.broadcast_to(one_each, (size, one_each.shape[1]))
@@ -69,8 +68,7 @@ def rappor(
         q: the same where it is 1.
         one_time: whether the permanent answer itself is the report.
 
-    Returns:
-        bool of shape (size, bits), or (size,) for one bit.
+    Returns bool of shape (size, bits), or (size,) for one bit.
     """
     zero, one = rappor_probabilities(f=f, p=p, q=q, one_time=one_time)
     chance = np.where(bloom_bits(one_integer(database), hashes, bits), one, zero)

@@ -44,8 +44,7 @@ def toy_dpsgd(
         updates: how many steps, >= 1.
         start: where the first step starts, finite.
 
-    Returns:
-        float64 of shape (size,).
+    Returns float64 of shape (size,).
     """
     shares = step_shares(rate, updates)
     rows = row_values(databases, many)

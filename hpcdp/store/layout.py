@@ -19,7 +19,6 @@ VERSION = 4
 EXPORTED = "export.json"
 """In an exported copy of a result, which is no store."""
 
-
 COPY = "HPCDP_COPY"
 """Variable of the environment of child processes on a node that works with a copy: where that is."""
 

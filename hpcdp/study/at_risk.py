@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -145,7 +146,6 @@ def _given(source: Callable[..., Any], size: int, rng: Any, parameters: Mapping[
 _EXACT = 2**53  # up to which all integers are floats
 _ALONE = _given(lambda size, _: np.empty(size), 1, None, {})[1]  # Python's version decides
 
-
 _MOST = 10**9  # pairs: their sensitivities are sorted in memory
 _PAIRS_A_CHUNK = 50
 
@@ -217,13 +217,10 @@ class AtRisk(Section):
 
 def sections_of(given: Any) -> dict[str, Any]:
     """The sections that a study with [at_risk] does not write: its query as a mechanism whose outputs are pairs' figures."""
-    mechanism: dict[str, Any]
-    estimate: dict[str, Any]
-    try:
+    mechanism: dict[str, Any] = {"call": "pair"}
+    estimate: dict[str, Any] = {"epsilons": ()}
+    with suppress(ValidationError):  # which the section itself tells of
         section = AtRisk.model_validate(given)
-    except ValidationError:  # which the section itself tells of
-        mechanism, estimate = {"call": "pair"}, {"epsilons": ()}
-    else:
         chunk = min(section.chunk, section.pairs)
         estimate = {"epsilons": (), "train": 1, "test": section.pairs, "chunk": chunk, "confidence": section.confidence}
         mechanism = {"call": section.query, "parameters": section.parameters}

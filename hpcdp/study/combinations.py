@@ -27,7 +27,6 @@ METHODS = {
 }
 """By name, where each `hpcdp.engine.method.Method` is; a loss may name its own (`hpcdp.losses.LossKind.method`)."""
 
-
 GROUP = "hpcdp.methods"
 """The entry points of methods that other packages offer; `estimate.method` names one."""
 

@@ -35,7 +35,6 @@ _BLOCK_BYTES = 64 << 20  # of the databases in memory at once; a constant, becau
 _CELL_BYTES = 8
 _TRIAL_STREAM = 20240520
 
-
 Draws = CallableMechanism | ProgramMechanism | PairDraws
 """What draws outputs of one database, and of many at once where it can."""
 

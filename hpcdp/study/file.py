@@ -37,7 +37,6 @@ from hpcdp.study.section import STORED, WHOLE, Key, Section
 
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
 
-
 _NAMES_CODE = re.compile(r"\bpld\s*\(")  # of claims
 
 

@@ -152,7 +152,6 @@ Number = bool | int | float | str
 Interval = tuple[float, float]
 Point = Number | tuple[Number, ...]
 
-
 _NUMBER = {"type": ["number", "string", "boolean"]}
 _INTERVAL = {"type": "array", "prefixItems": [{"type": "number"}] * 2, "minItems": 2, "maxItems": 2}
 

@@ -16,7 +16,6 @@ from hpcdp._base.messages import did_you_mean
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_array, digest_bytes, law_keys, sequence
 from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED
-from hpcdp.mechanisms._builtin import bind_builtin
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._pcg64 import PCG64
 from hpcdp.mechanisms._program import ProgramMechanism, bind_program, name_program, program_digest
@@ -25,6 +24,7 @@ from hpcdp.mechanisms.exceptions import Catching
 from hpcdp.mechanisms.outputs import Outputs, Schema, canonicalise, conform
 from hpcdp.mechanisms.special import Raised, has_special, items_of, name_special
 from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_scores, load_stored, models_digest
+from hpcdp.mechanisms.subsampled import bind_builtin
 from hpcdp.mechanisms.tabular import Frames
 from hpcdp.mechanisms.user_code import held, import_callable, other_there, source_digest
 from hpcdp.study.at_risk import PairDraws, bind_pairs

@@ -39,7 +39,6 @@ _WAITING = 2.0  # seconds after which a program's start is told of
 _REPEATS = 0.5  # more equal outputs within a call than between two, as a share, after which it is looked at closely
 _CHANCE = 40.0  # −log of the chance below which equal outputs are no coincidence
 
-
 Tried = tuple[Sampler, Input]
 """What draws an input in words of its own, and the input."""
 
