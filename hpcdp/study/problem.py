@@ -199,15 +199,13 @@ class Problem:
     @property
     def kept_stages(self) -> tuple[Stage, ...]:
         """The stages whose samples stay in the store."""
-        stages: tuple[Stage, ...] = self.method.kept_stages(self)
-        return stages
+        return self.method.kept_stages(self)
 
     def once(self, make: Callable[[Problem], _T]) -> _T:
         """What a function makes of the problem, whatever sizes a run decides; made at the first call."""
         if make not in self.made:
             self.made[make] = make(self)
-        value: _T = self.made[make]
-        return value
+        return self.made[make]
 
     def describe_law(self, law: str) -> str:
         """Where a law's database comes from, in words."""
