@@ -18,7 +18,7 @@ from distributed import Client
 from benchmarks.processes import processor_seconds
 from hpcdp.analytic import Curve, GaussianShift, LaplaceShift, gaussian_sigma
 from hpcdp.analytic.laplace import LaplaceVector
-from hpcdp.clusters.local import open_local
+from hpcdp.clusters.scheduler import open_local
 from hpcdp.driver.driver import run
 from hpcdp.study.file import Study
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.command import STUDY, command_seconds
 from benchmarks.studies import laplace_study
-from hpcdp.clusters.local import open_local
+from hpcdp.clusters.scheduler import open_local
 from hpcdp.driver.driver import run
 
 _CHUNK = 1 << 18

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.processes import peak_megabytes
 from benchmarks.studies import laplace_study
-from hpcdp.clusters.local import open_local
+from hpcdp.clusters.scheduler import open_local
 from hpcdp.driver.driver import run
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import hpcdp
 from benchmarks.tiny import WORKERS
 from hpcdp.analytic._curve import DIRECTIONS
-from hpcdp.clusters.local import open_local
+from hpcdp.clusters.scheduler import open_local
 from hpcdp.results.comparison import exact_curve
 from hpcdp.store.root import open_layout
 from hpcdp.study.file import Study

@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from hpcdp import Study, at_risk
-from hpcdp.clusters.local import open_local
+from hpcdp.clusters.scheduler import open_local
 from hpcdp.driver.driver import run
 
 _QUERY = """

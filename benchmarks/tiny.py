@@ -29,7 +29,7 @@ import hpcdp
 from benchmarks.processes import processor_seconds
 from hpcdp.analytic import Direction, Discrete, GaussianShift, LaplaceShift
 from hpcdp.analytic.gaussian import toy_dpsgd_pair
-from hpcdp.clusters.local import open_local
+from hpcdp.clusters.scheduler import open_local
 from hpcdp.study.file import Study
 
 if TYPE_CHECKING:

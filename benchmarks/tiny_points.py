@@ -15,7 +15,7 @@ from typing import Any
 import hpcdp
 from benchmarks.tiny import WORKERS
 from hpcdp.analytic import GaussianShift
-from hpcdp.clusters.local import open_local
+from hpcdp.clusters.scheduler import open_local
 from hpcdp.study.file import Study
 
 

@@ -120,7 +120,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session", name="client")
 def client_fixture() -> Iterator[Callable[[], Client]]:
     """A client of a local cluster of two workers of one thread, started when one is first asked for."""
-    from hpcdp.clusters.local import open_local  # Dask reads its configuration's place when it is imported
+    from hpcdp.clusters.scheduler import open_local  # Dask reads its configuration's place when it is imported
 
     with ExitStack() as ending:
         yield cache(lambda: ending.enter_context(open_local(2)).client)

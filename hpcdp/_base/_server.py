@@ -122,7 +122,8 @@ class Server:
         """Do what the executor says, until it is gone."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where the executor's process ignores it, nobody could be blamed
         while True:
-            self._obey()
+            for kind, *values in self._link.read():
+                getattr(self, f"_on_{kind}")(*values)
             self._deal()
             ready = {descriptor for descriptor, _ in self._poll.poll(1000 * (_AGAIN if self._calls else _LOOK))}
             for descriptor in ready & self._children.keys():
@@ -133,10 +134,6 @@ class Server:
                 self._look()
             if time.monotonic() - self._called > self._settings.get("rest", float("inf")):
                 return
-
-    def _obey(self) -> None:
-        for kind, *values in self._link.read():
-            getattr(self, f"_on_{kind}")(*values)
 
     def _on_settings(self, settings: dict[str, Any]) -> None:
         self._settings = settings

@@ -191,11 +191,6 @@ def parse_json(data: bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file that the user names, which may be a pipe. Raises ValueError where it is no TOML, OSError."""
-    return parse_toml(path.read_text(encoding="utf-8"))
-
-
 def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a text. Raises ValueError where it is no TOML, or is nested deeper than Python reads."""
     if match := _DEEP.search(text):

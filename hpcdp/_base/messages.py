@@ -141,7 +141,6 @@ _TYPES = {
     "model": "a table",
 }
 
-
 _LIMITS = {
     "greater_than_equal": "at least {ge:.15g}",
     "greater_than": "above {gt:.15g}",

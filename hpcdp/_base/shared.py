@@ -1,9 +1,14 @@
-"""Settings that are a process's, while any of its threads wants them."""
+"""Settings that are a process's, while any of its threads wants them: who may change what it writes, and others.
+
+What a run writes, its user alone can change: profiles, job scripts and learned models in a store are code.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import _GeneratorContextManager, contextmanager
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -34,3 +39,16 @@ def while_wanted(
                     end(kept)
 
     return context
+
+
+_OTHERS_WRITE = 0o022
+
+
+def _mask() -> int:
+    before = os.umask(0o077)  # a mask cannot be read without setting it
+    os.umask(before | _OTHERS_WRITE)
+    return before
+
+
+own_files = partial(while_wanted(_mask, lambda _: None, os.umask), None)
+"""Make files and folders within that neither group nor others can write, whatever the umask; processes inherit it."""

@@ -27,9 +27,15 @@ from hpcdp.analytic.sparse_vector import sparse_vector
 from hpcdp.mechanisms import BUILTINS, load_builtin
 from hpcdp.mechanisms._batches import check_batch, enumerate_batches, find_runs
 from hpcdp.mechanisms.additive import Added, vector
-from hpcdp.mechanisms.exponential import exponential_rate, exponential_scores, real_score, truncated_law
+from hpcdp.mechanisms.exponential import (
+    exponential_rate,
+    exponential_scores,
+    noisy_max_scale,
+    noisy_max_variant,
+    real_score,
+    truncated_law,
+)
 from hpcdp.mechanisms.local import bloom_bits, one_integer, response_rows
-from hpcdp.mechanisms.noisy_max import noisy_max_scale, noisy_max_variant
 from hpcdp.mechanisms.table import probability_row
 from hpcdp.mechanisms.toy_dpsgd import row_values
 

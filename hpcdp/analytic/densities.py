@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from hpcdp.analytic._exact import complete, mechanism_law
 from hpcdp.analytic.noisy_max import index_pmf, noise_law, real_log_density, truncated_log_density, value_log_density
 from hpcdp.mechanisms.additive import Added, vector
-from hpcdp.mechanisms.exponential import exponential_rate, real_score, truncated_law
-from hpcdp.mechanisms.noisy_max import noisy_max_scale, noisy_max_variant
+from hpcdp.mechanisms.exponential import exponential_rate, noisy_max_scale, noisy_max_variant, real_score, truncated_law
 from hpcdp.mechanisms.table import probability_row
 
 Array = NDArray[np.float64]

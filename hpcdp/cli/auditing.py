@@ -38,7 +38,7 @@ _FUNCTION = "FILE.py:function, or package.module:function"
 
 def audit(options: argparse.Namespace) -> int:
     """Run a study and audit a claim by its trade-off points; the exit code."""
-    from hpcdp.driver.auditing import refuse_unaudited, with_audited_loss, with_etas
+    from hpcdp.driver.direct import refuse_unaudited, with_audited_loss, with_etas
     from hpcdp.driver.driver import read_study
     from hpcdp.report._spectra import check_path
     from hpcdp.report.plots_methods import draw_audit

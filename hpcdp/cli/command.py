@@ -22,8 +22,7 @@ from hpcdp._base.terminal import drawn, escaped, open_closed_descriptors
 from hpcdp.cli.arguments import make_parser
 from hpcdp.engine.stopping import Stopped
 from hpcdp.errors import DONE, FAILED, INTERRUPTED, WRONG, HpcdpError, StudyError
-from hpcdp.store.again import resume_command
-from hpcdp.store.root import is_store, latest_version, open_layout
+from hpcdp.store.root import is_store, latest_version, open_layout, resume_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

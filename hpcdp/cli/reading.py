@@ -10,7 +10,7 @@ from typing import Any
 from hpcdp.errors import DONE, FAILED, VIOLATED, StudyError
 from hpcdp.mechanisms import describe_builtins
 from hpcdp.results.shown import VIOLATION
-from hpcdp.store.again import resume_command
+from hpcdp.store.root import resume_command
 
 
 def default_plot(store: Path | str, suffix: str = ".png") -> Path:

@@ -36,7 +36,7 @@ def plan(options: argparse.Namespace) -> None:
         raise StudyError("--claim: accepted with --truth, the curve that may be true instead; given: --claim alone")
     study = Study.from_toml(options.study)
     if options.truth is not None:
-        from hpcdp.driver.auditing import refuse_unaudited
+        from hpcdp.driver.direct import refuse_unaudited
 
         refuse_unaudited(study)
     wanted = options.truth is not None and (audited_claim(options, study), parse_claim(options.truth))
@@ -271,7 +271,7 @@ def logs(options: argparse.Namespace) -> None:
 def cancel(options: argparse.Namespace) -> None:
     """End a run and its jobs."""
     from hpcdp.clusters import slurm
-    from hpcdp.clusters.cancel import cancel
+    from hpcdp.clusters.submit import cancel
 
     slurm.check_installed()
     for line in cancel(Layout(options.store), _folder_of(options.store)):

@@ -21,7 +21,6 @@ from hpcdp.errors import StoreError, StudyError
 
 if TYPE_CHECKING:
     from hpcdp.clusters.folder import JobFolder
-    from hpcdp.clusters.profile import Profile
     from hpcdp.clusters.remote import OnDask
 
 __all__ = ["TaskExecutor", "Where", "connect", "default_workers", "parse_place"]
@@ -121,7 +120,7 @@ def connect(
         with _attach(where, note) as executor:
             yield executor
     else:
-        from hpcdp.clusters.local import open_local
+        from hpcdp.clusters.scheduler import open_local
 
         with open_local(workers or default_workers(), dashboard) as executor:
             yield executor

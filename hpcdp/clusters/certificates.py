@@ -9,8 +9,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpcdp._base.shared import own_files
 from hpcdp.errors import StoreError
-from hpcdp.store.modes import own_files
 
 if TYPE_CHECKING:
     from distributed import Security

@@ -1,26 +1,31 @@
-"""What runs tasks, as the driver sees it: this process, child processes of this machine, or workers of a Dask scheduler."""
+"""What runs tasks, as the driver sees it: this process, child processes of this machine, or workers of a Dask scheduler.
+
+And how many files this process may open.
+"""
 
 from __future__ import annotations
 
+import os
 import pickle
+import resource
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hpcdp._base.node import NodeExecutor
 from hpcdp._base.threads import worker_threads
+from hpcdp.errors import StudyError
 from hpcdp.store.copies import StoreCopy, run_copied
 
 if TYPE_CHECKING:
     from hpcdp.clusters.fleet import Fleet
-    from hpcdp.mechanisms.functions import Parcel
+    from hpcdp.mechanisms.user_code import Parcel
 
 _PATIENCE = 120.0  # seconds; processes of this machine start within a few
-
 
 Hear = Callable[[dict[str, Any]], None]
 """Told of news of processes that work (`hpcdp._base.doing`)."""
@@ -154,3 +159,41 @@ def open_node(size: int) -> Iterator[OnNode]:
     """Calls in so many child processes."""
     with NodeExecutor(size) as node:
         yield OnNode(node)
+
+
+FEWEST_FILES = 256
+"""Open files with which a run surely gets by."""
+SPARE_FILES = 8
+"""Those that a process with a scheduler can open besides, or its run ends: the commands that end jobs need pipes."""
+
+
+def refuse_few_files(more: int, what: str) -> None:
+    """StudyError where this process may not open so many files beside those that it has open. what: needs them, in words.
+
+    A soft limit that is too low becomes the hard one; one that is enough stays, as workers inherit it.
+    """
+    open_now = sum(int(name) < open_files() for name in os.listdir("/dev/fd")) - 1  # but for the one that lists them
+    if open_files() < open_now + more:
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if (limit := open_files()) < open_now + more:
+        raise StudyError(
+            f"{what}: needs {open_now + more} open files in the process that leads the run, of which {open_now} are open "
+            f"already; given: a limit of {limit} (ulimit -Hn); accepted: {open_now + more} and more, or fewer workers"
+        )
+
+
+def may_open(count: int) -> bool:
+    """Whether this process may open so many more files now."""
+    with suppress(OSError), ExitStack() as opened:
+        for _ in range(count):
+            opened.enter_context(open(os.devnull))
+        return True
+    return False
+
+
+def open_files() -> int:
+    """How many files this process may have open."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return FEWEST_FILES if soft == resource.RLIM_INFINITY else soft

@@ -75,8 +75,7 @@ class Units(ABC):
 
     def workers(self) -> Mapping[str, int]:
         """Names of the workers that are connected, and how many tasks each has."""
-        workers: Mapping[str, int] = self._cluster.sync(self._cluster.scheduler.connected)
-        return workers
+        return self._cluster.sync(self._cluster.scheduler.connected)
 
 
 class Fleet:

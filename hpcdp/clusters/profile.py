@@ -15,10 +15,9 @@ from typing import Annotated, Any, Literal, Self
 import pydantic
 from pydantic import BeforeValidator, Field, model_validator
 
-from hpcdp._base.files import read_toml
+from hpcdp._base.files import parse_toml
 from hpcdp._base.messages import describe_errors
-from hpcdp.clusters._directives import REFUSED, refused_in
-from hpcdp.clusters.slurm import seconds_of
+from hpcdp.clusters.slurm import REFUSED, refused_in, seconds_of
 from hpcdp.errors import StudyError
 from hpcdp.study.section import WHOLE, Section, duration_seconds
 
@@ -240,7 +239,7 @@ class Profile(Section):
     def from_toml(cls, path: str | Path) -> Profile:
         """Read a profile; StudyError when there is none or it is wrong."""
         try:
-            data = read_toml(Path(path))
+            data = parse_toml(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise StudyError(f"cannot read the profile {path}: {error.strerror or error}") from None
         except ValueError as error:

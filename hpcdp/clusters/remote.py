@@ -24,10 +24,9 @@ import dask
 from distributed import CancelledError, Client, KilledWorker, SpecCluster, Worker, WorkerPlugin
 from distributed import Future as DaskFuture
 
-from hpcdp._base.limits import SPARE_FILES, may_open, open_files
 from hpcdp._base.node import NodeExecutor
 from hpcdp._base.raised import carried, describe_raised
-from hpcdp.clusters.executors import Call, Hear, TaskExecutor
+from hpcdp.clusters.executors import SPARE_FILES, Call, Hear, TaskExecutor, may_open, open_files
 from hpcdp.clusters.fleet import Fleet, Units
 from hpcdp.clusters.profile import Profile
 from hpcdp.errors import HpcdpError, PlaceError
@@ -175,7 +174,12 @@ class OnDask(TaskExecutor):
                 tries += future.status == "finished" and not isinstance(error, OSError)  # no message was lost
                 if future.status == "error" or tries == _TRIES:
                     what = "raised" if future.status == "error" else "has a result that cannot be read:"
-                    _settle(own, PlaceError(f"the task {_name_of(future)} {what} {describe_raised(error)}"))
+                    _settle(
+                        own,
+                        PlaceError(
+                            f"the task {str(future.key).partition('-hpcdp-')[0]} {what} {describe_raised(error)}"
+                        ),
+                    )
                 await asyncio.sleep(_PAUSE)
             except BaseException as error:  # the loop ends: raised here, nobody would hear of it
                 _settle(own, PlaceError(f"a result cannot be fetched: {describe_raised(error)}"))
@@ -198,10 +202,6 @@ def _settle(own: Future[Any], outcome: Any) -> None:
             own.set_exception(outcome)
         else:
             own.set_result(outcome)
-
-
-def _name_of(future: DaskFuture[Any]) -> str:
-    return str(future.key).partition("-hpcdp-")[0]
 
 
 @contextmanager

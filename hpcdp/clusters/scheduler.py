@@ -7,9 +7,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import dask
-from distributed import Scheduler, Worker
+from distributed import Client, Scheduler, SpecCluster, Worker
 
 from hpcdp._base.signals import ignored
+from hpcdp.clusters.certificates import security_in_memory
+from hpcdp.clusters.remote import OnDask, open_on_dask
 from hpcdp.clusters.scratch import private_folder
 
 SETTINGS: dict[str, Any] = {
@@ -64,3 +66,23 @@ class QuietScheduler(Scheduler):
     async def dismiss(self) -> None:
         """Ask all workers to leave."""
         await self.retire_workers(workers=list(self.workers), close_workers=True, stimulus_id="hpcdp-dismiss")
+
+
+@contextmanager
+def open_local(workers: int, dashboard: bool = False) -> Iterator[OnDask]:
+    """A scheduler and one worker of so many child processes here. Other users reach the scheduler's port, so it talks over TLS.
+
+    dashboard: one that anybody here can look at.
+    """
+    own = {"host": "127.0.0.1", "protocol": "tls://", "security": security_in_memory()}
+    scheduler = {**own, "port": 0, "dashboard_address": "127.0.0.1:0" if dashboard else None}
+    worker = {**own, "nthreads": workers, "memory_limit": 0}
+    with own_cluster() as ending:
+        cluster = SpecCluster(
+            workers={"here": {"cls": QuietWorker, "options": worker}},
+            scheduler={"cls": QuietScheduler, "options": scheduler},
+            security=own["security"],
+            silence_logs="CRITICAL",
+        )
+        client = ending.enter_context(Client(ending.enter_context(cluster), set_as_default=False))
+        yield ending.enter_context(open_on_dask(client, OnDask.patience))

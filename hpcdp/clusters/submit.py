@@ -1,21 +1,23 @@
-"""The driver as a job: its script, its submission, and the chain of jobs that goes on when a walltime ends."""
+"""The driver as a job: its script, its submission, the chain of jobs that goes on when a walltime ends, and its end."""
 
 from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
+import time
 from pathlib import Path
 
 from hpcdp._base.files import make_folders, replaced
+from hpcdp._base.shared import own_files
 from hpcdp.clusters import slurm
 from hpcdp.clusters.folder import JobFolder, driver_name
 from hpcdp.clusters.profile import Profile
 from hpcdp.clusters.worker import log_directives
 from hpcdp.errors import LeaseError, StoreError
 from hpcdp.store.layout import Layout
-from hpcdp.store.lease import read_leases
-from hpcdp.store.modes import own_files
+from hpcdp.store.lease import holder, host_name, read_leases
 
 _VAIN = 3  # jobs in a row that did nothing, after which a chain ends
 
@@ -100,3 +102,39 @@ def submit_next(layout: Layout, folder: JobFolder) -> str:
     except slurm.SlurmError as error:
         again = shlex.join(["sbatch", str(folder.driver_script)])
         raise StoreError(f"the next job was refused: {error}; go on with: {again}") from None
+
+
+_PATIENCE = 60.0  # seconds for a driver to end in order
+
+
+def cancel(layout: Layout, folder: JobFolder) -> list[str]:
+    """End the driver and all jobs of a store; lines that say what was ended. StoreError when SLURM does not answer."""
+    said = []
+    drivers = active_jobs([driver_name(folder.name)])
+    owner = holder(layout)
+    try:
+        slurm.cancel(job.id for job in drivers if job.state != "RUNNING")
+        running = [job.id for job in drivers if job.state == "RUNNING"]
+        slurm.cancel(running, "--batch", "--signal=TERM")  # of the script alone: it drains, as scancel would not let it
+    except slurm.SlurmError as error:
+        raise StoreError(f"SLURM does not answer: {error}") from None
+    said += [f"driver job {job.id}: asked to end (it was {job.state.lower()})" for job in drivers]
+    if owner is not None and not drivers:
+        if layout.lease_file(owner["generation"]).stat().st_uid != os.geteuid():
+            raise StoreError(f"{layout.root} is held by a run of another user, who alone can end it")
+        if owner["host"] == host_name() and isinstance(owner["process"], int):
+            os.kill(owner["process"], signal.SIGTERM)
+            said.append(f"driver process {owner['process']}: asked to end")
+        else:
+            said.append(
+                f"the driver is process {owner['process']} on {owner['host']}: end it there (kill {owner['process']})"
+            )
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline and holder(layout) is not None:
+        time.sleep(0.5)
+    left = active_jobs([driver_name(folder.name), folder.name])
+    slurm.cancel(job.id for job in left)
+    workers = [job for job in left if job.name == folder.name]
+    if workers:
+        said.append(f"{len(workers)} worker job{'s' if len(workers) > 1 else ''}: asked to end")
+    return said or ["no driver and no job of this store runs"]

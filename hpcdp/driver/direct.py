@@ -15,15 +15,17 @@ from typing import Any, overload
 
 from hpcdp._base.asked import wrong
 from hpcdp.driver import EPSILONS
-from hpcdp.driver.auditing import refuse_unaudited, with_audited_loss, with_etas
 from hpcdp.driver.driver import read_study, run
 from hpcdp.errors import HpcdpError, StudyError
-from hpcdp.mechanisms.functions import name_of
+from hpcdp.losses import kind_of
+from hpcdp.losses.counts import audit_etas
+from hpcdp.mechanisms.user_code import name_of
 from hpcdp.notions.box import Limits
 from hpcdp.results.audit import Audit, Orientation, refuse_unknown
 from hpcdp.results.audit import audit as audit_result
 from hpcdp.results.result import Result
-from hpcdp.store.again import resume_command
+from hpcdp.store.root import resume_command
+from hpcdp.study.changes import holds_loss
 from hpcdp.study.claims import Claim, as_claim, parse_claim
 from hpcdp.study.file import Study
 
@@ -47,6 +49,7 @@ def study_of(function: Callable[..., Any] | str, d: Any, d_prime: Any, given: Ma
     for key, database in (("d", d), ("d_prime", d_prime)):
         if database is None or isinstance(database, (str, bytes, Mapping, Number)):
             raise wrong(key, database, "a list or an array, an entry a row, or a DataFrame")
+    named = function if isinstance(function, str) else name_of(function)
     mechanism: dict[str, Any] = {"call": function}
     if not given.get("reproducible", True):
         mechanism["reproducible"] = False
@@ -55,7 +58,7 @@ def study_of(function: Callable[..., Any] | str, d: Any, d_prime: Any, given: Ma
     return Study.from_dict(
         {
             "study": {
-                "name": given.get("name") or _file_name(function),
+                "name": given.get("name") or re.sub(r"[^A-Za-z0-9_+-]+", "-", named).strip("-") or "function",
                 "seed": given.get("seed", 0),
                 "claim": given.get("claim"),
             },
@@ -74,12 +77,6 @@ def _grid(given: Any) -> Any:
         return list(given)
     except TypeError:
         raise wrong("epsilons", given, "several numbers, or a grid {start, stop, count}") from None
-
-
-def _file_name(function: Callable[..., Any] | str) -> str:
-    """A name of a study after a function's."""
-    named = function if isinstance(function, str) else name_of(function)
-    return re.sub(r"[^A-Za-z0-9_+-]+", "-", named).strip("-") or "function"
 
 
 def run_study(study: Study, store: str | Path | None, **how: Any) -> Result:
@@ -211,3 +208,26 @@ def _audit_function(
         audited = _audit_study(study, claim, orientation, limits, store=place, **how)
         keep(audited.result)
     return audited
+
+
+def refuse_unaudited(study: Study) -> None:
+    """StudyError where no audit is of the study's method: audits test one L̂ of a pair by plain draws, which taught nothing."""
+    if study.method.unaudited:
+        raise StudyError(study.method.unaudited)
+
+
+def with_audited_loss(study: Study, store: Path) -> Study:
+    """The study of an audit, in which a loss that chooses among others has one of these in its place; a store keeps its own."""
+    name = study.estimate.default_loss
+    other = kind_of(name).otherwise
+    if other is None or holds_loss(store, name):
+        return study
+    return study.model_copy(update={"estimate": study.estimate.with_loss(other)})
+
+
+def with_etas(study: Study) -> Study:
+    """The study, with the audit's own thresholds where it has none."""
+    if study.estimate.etas:
+        return study
+    estimate = study.estimate.model_copy(update={"etas": audit_etas()})
+    return study.model_copy(update={"estimate": estimate})

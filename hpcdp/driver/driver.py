@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.asked import asking, path_of
+from hpcdp._base.shared import own_files
 from hpcdp._base.signals import as_interruptions, ignored
 from hpcdp.clusters import TaskExecutor, Where, default_workers, parse_place
 from hpcdp.driver.plan import refuse_endless, refuse_unfit
@@ -38,21 +39,18 @@ from hpcdp.errors import DamagedError, HpcdpError, PlaceError, StudyError
 from hpcdp.notions.bounds import BOUNDS_VERSION
 from hpcdp.results.load import assemble, make_result, pair_entries
 from hpcdp.results.result import Result
-from hpcdp.store.again import resume_command
 from hpcdp.store.fence import refuse_gone
 from hpcdp.store.layout import Layout
-from hpcdp.store.lease import Lease, acquire
-from hpcdp.store.modes import own_files
-from hpcdp.store.provenance import provenance
+from hpcdp.store.lease import Lease, acquire, provenance
 from hpcdp.store.records import commit, foreign, read_record
 from hpcdp.store.results import Arrays, digests_of, read_results, write_results
-from hpcdp.store.root import create_store, is_store, make_group, open_latest
+from hpcdp.store.root import create_store, is_store, make_group, open_latest, resume_command
 from hpcdp.study.changes import going_on
-from hpcdp.study.decisions import with_decisions
 from hpcdp.study.file import Study
 from hpcdp.study.named_code import refuse_foreign_code
 from hpcdp.study.problem import Problem
 from hpcdp.study.resolving import resolve, resolve_stored
+from hpcdp.study.stored import with_decisions
 from hpcdp.study.trial_draws import Trial
 from hpcdp.study.versions import mend, save_problem
 

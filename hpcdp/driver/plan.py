@@ -43,7 +43,6 @@ _BASE_MEMORY = 350 << 20  # a worker with its libraries and compiled kernels
 
 _HALF, _FEW = 0.5, 1.0  # of the jobs' time: a plan warns below, where it is more than so many core-hours
 
-
 _DETAILS = {
     *("pairs", "cells", "outputs", "tasks", "store", "files", "drawing", "expected error", "radius", "published α")
 }

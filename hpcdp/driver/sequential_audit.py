@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hpcdp._base.doing import at_risk
 from hpcdp._base.rounding import at_least
 from hpcdp.clusters import TaskExecutor, parse_place
-from hpcdp.driver.auditing import refuse_unaudited
+from hpcdp.driver.direct import refuse_unaudited
 from hpcdp.driver.driver import opened
 from hpcdp.engine.context import open_context
 from hpcdp.engine.execute import execute, run_batches
@@ -120,11 +120,13 @@ class _Game:
         self.problem, self.layout, self.rounds = problem, layout, rounds
         self.failure = 1.0 - e.confidence
         self.lines: Lines = lines_of(claim.convex_tradeoff, orientation)  # type: ignore[arg-type]
-        self.rules = _rules(problem)
+        loss = validate_parameters(e.default_loss, e.parameters)
+        k = getattr(loss, "k", None)  # a start that is long enough for a given number of neighbours
+        self.rules = Rules(first=max(Rules().first, k)) if isinstance(k, int) else Rules()
         self.wealths = [Wealth() for _ in problem.pairs]
         self.total = Wealth()
         self.prints: dict[str, Chunk] = {}
-        parameters = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
+        parameters = loss.model_dump(mode="json")
         self.key = digest_json(
             [
                 "rounds",
@@ -185,12 +187,6 @@ def bet(
         with at_risk(f"estimate.loss {e.default_loss} (learning)"):
             played += play([wealth], [lines], learn, (past[d], past[d_prime]), (batch[d], batch[d_prime]), rules, check)
     return played
-
-
-def _rules(problem: Problem) -> Rules:
-    """The rules, with a start that is long enough for a given number of neighbours."""
-    k = getattr(validate_parameters(problem.study.estimate.default_loss, problem.study.estimate.parameters), "k", None)
-    return Rules(first=max(Rules().first, k)) if isinstance(k, int) else Rules()
 
 
 def _learner(loss: Loss, is_foreign: bool) -> Learner:

@@ -9,9 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hpcdp._base.asked import whole_of, wrong
-from hpcdp._base.limits import refuse_few_files
 from hpcdp.clusters import Where, connect, default_workers, parse_place, silence_dask
-from hpcdp.clusters.executors import TaskExecutor, open_in_process, open_node
+from hpcdp.clusters.executors import TaskExecutor, open_in_process, open_node, refuse_few_files
 from hpcdp.clusters.folder import job_folder
 from hpcdp.engine.context import forget_contexts
 from hpcdp.engine.monitor import Monitor
@@ -19,7 +18,7 @@ from hpcdp.engine.stopping import Stop
 from hpcdp.engine.task import Task, runs_here
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms import READERS, SCORES
-from hpcdp.mechanisms.functions import Parcel
+from hpcdp.mechanisms.user_code import Parcel
 from hpcdp.store.copies import StoreCopy, sent_files
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import Lease

@@ -15,7 +15,7 @@ from hpcdp.store.packs import recorded_packs
 from hpcdp.store.records import read_records, record_names
 from hpcdp.store.stages import Stage
 from hpcdp.store.tallies import TallySpan, recorded_tallies
-from hpcdp.study.decisions import known_choice
+from hpcdp.study.stored import known_choice
 
 
 @dataclass(frozen=True, eq=False)

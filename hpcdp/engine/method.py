@@ -26,11 +26,10 @@ from hpcdp.losses import kind_of, refuse_outputs, refuse_unusable, validate_para
 from hpcdp.mechanisms.outputs import Outputs, Schema
 from hpcdp.notions.accuracy import share_radius, worst_share_error
 from hpcdp.notions.spectrum import lower_bounds
-from hpcdp.store.arrays import fingerprint
+from hpcdp.store.arrays import State, fingerprint
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
-from hpcdp.store.states import State
 from hpcdp.study._timing import Timing
 from hpcdp.study.combinations import PLAIN, points_lacking
 from hpcdp.study.estimate import Estimate

@@ -12,11 +12,10 @@ from hpcdp._base.node import ProcessDied
 from hpcdp._base.raised import readable
 from hpcdp.engine.task import Task
 from hpcdp.errors import HpcdpError, MechanismError, StoreError, StudyError
-from hpcdp.store.again import resume_command
+from hpcdp.store.arrays import State, bytes_of, dump_state, state_bytes
 from hpcdp.store.layout import Layout
-from hpcdp.store.root import has_lost_its_root, is_store
+from hpcdp.store.root import has_lost_its_root, is_store, resume_command
 from hpcdp.store.samples import DamagedBlock
-from hpcdp.store.states import State, bytes_of, dump_state, state_bytes
 from hpcdp.store.tallies import DamagedRecord
 from hpcdp.study.declared import RefutedError
 from hpcdp.study.problem import Problem

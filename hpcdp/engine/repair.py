@@ -18,16 +18,16 @@ from hpcdp.engine.progress import Progress
 from hpcdp.engine.tasks import check_blocks
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.mechanisms import READERS
-from hpcdp.store.again import resume_command
 from hpcdp.store.fence import discard
 from hpcdp.store.layout import Layout
 from hpcdp.store.packs import KIND as PACKS
 from hpcdp.store.records import damaged_lines, has_record, note_damaged_line, read_records, record_names, set_aside
+from hpcdp.store.root import resume_command
 from hpcdp.store.samples import SAMPLES, known_prints, place_of, set_block_aside
 from hpcdp.store.stages import Stage
 from hpcdp.store.tallies import recorded_tallies, tallies_of
-from hpcdp.study.decisions import set_sizes_aside
 from hpcdp.study.problem import Problem
+from hpcdp.study.stored import set_sizes_aside
 
 Chunk = tuple[str, str, int]
 """A law, a stage's name, and the chunk's number."""

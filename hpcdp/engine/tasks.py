@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcdp._base.shared import own_files
 from hpcdp.engine.context import Context, open_context
 from hpcdp.engine.method import Learned, Prints, method_of
 from hpcdp.engine.outcomes import ChunkError, Failure, NewFile, Report, no_memory, stage_file, unusable
@@ -26,15 +27,14 @@ from hpcdp.losses.protocol import Decides, Side
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.streams import Stream
 from hpcdp.notions.spectrum import lower_bounds
+from hpcdp.store.arrays import bytes_of, read_state
 from hpcdp.store.copies import MOST_SENT
 from hpcdp.store.fence import check_generation
 from hpcdp.store.layout import Generation, Layout
-from hpcdp.store.modes import own_files
 from hpcdp.store.packs import KIND as PACKS
 from hpcdp.store.packs import PACK_BYTES, forget_packs, pack_name, size_of
 from hpcdp.store.samples import SAMPLES, DamagedBlock, place_of, read_blocks, write_blocks
 from hpcdp.store.stages import Stage
-from hpcdp.store.states import bytes_of, read_state
 from hpcdp.study.trial_draws import equals_no_chance
 
 _LEVELS, _WARM = np.array([0.0, 0.5]), 256

@@ -33,10 +33,9 @@ from hpcdp.losses.line.lookup import Lookup
 from hpcdp.losses.line.step import Projection, projection_state, restore_projection
 from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.code_digest import modules_of
-from hpcdp.mechanisms.functions import held, pickled
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.store.arrays import fingerprint
-from hpcdp.store.states import digest_of, read_state
+from hpcdp.mechanisms.user_code import held, pickled
+from hpcdp.store.arrays import digest_of, fingerprint, read_state
 from hpcdp.store.tallies import DamagedRecord
 from hpcdp.study.declared import Declared
 from hpcdp.study.mechanism import FunctionCall

@@ -37,7 +37,7 @@ class LossKind:
     """A loss by name.
 
     parameters: their model. loss: the class that is made with them, "package.module:Class". code: the parameter that may name
-    a user's class, "package.module:Class". method: of estimating, where it has its own (`hpcdp.study.methods`), and no `Loss` is
+    a user's class, "package.module:Class". method: its own one of estimating (`hpcdp.study.combinations`), for which no `Loss` is
     made. projects: whether it brings vectors to a line, on which tallies can refine it. tells_values: whether it tells values
     apart, which tallies can count. bounds_pure: whether its method has an interval for pure ε, without cells by ε where none are
     given. sizes: train and test of a study that names neither, None: the defaults of all. joins_sets: whether sets are chosen

@@ -4,7 +4,8 @@ A mechanism callable is `mechanism(database, size, rng, **parameters)`, returnin
 its signature it returns one output a call. Where outputs of many databases can be drawn at once, the function has an
 attribute `each`: `each(databases, rng, **parameters)` takes databases (size, rows) or (size, rows, columns) and returns
 one output of each, independently; distributional pairs use it. To add a built-in, put its function in a file of its
-family and name it in BUILTINS.
+family and name it in BUILTINS. Built-ins draw `size` outputs with randomness of `rng` alone, and raise ValueError where a
+parameter or the database is refused; their `epsilon`, above 0, is the nominal privacy level.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ BUILTINS = {
     "exponential": "hpcdp.mechanisms.exponential:exponential",
     "exponential_real": "hpcdp.mechanisms.exponential:exponential_real",
     "truncated": "hpcdp.mechanisms.exponential:truncated",
-    "noisy_max": "hpcdp.mechanisms.noisy_max:noisy_max",
+    "noisy_max": "hpcdp.mechanisms.exponential:noisy_max",
     "sparse_vector": "hpcdp.mechanisms.sparse_vector:sparse_vector",
     "noisy_histogram": "hpcdp.mechanisms.histogram:noisy_histogram",
     "histogram": "hpcdp.mechanisms.histogram:histogram",
@@ -50,26 +51,24 @@ def load_builtin(name: str) -> Callable[..., Any]:
     return getattr(importlib.import_module(module), function)
 
 
+_OTHERS = (
+    (f"{STORED}(files)", "Samples drawn elsewhere: one file (.npy, .csv, .parquet, Zarr array) per database."),
+    (
+        f"{SCORES}(files, score, parameters = {{}})",
+        "Models trained elsewhere: one file each, of which the callable `score` makes a number or a vector.",
+    ),
+    ('"package.module:callable"', "mechanism(database, size, rng, **parameters) -> (size,) or (size, d)"),
+    ('{ command = ["program", "argument", …] }', "A program in an environment of its own (docs/black-boxes.md)"),
+)
+
+
 def describe_builtins() -> str:
     """Every built-in with its parameters and the first line of its documentation."""
-    lines = []
+    calls = []
     for name in BUILTINS:
         function = load_builtin(name)
         signature = inspect.signature(function)
         own = [str(p).split(":")[0] + (f" = {p.default}" if p.default is not p.empty else "")
                for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]  # fmt: skip
-        lines += [f"{name}({', '.join(own)})", f"    {(inspect.getdoc(function) or '').splitlines()[0]}"]
-    lines += [
-        f"{STORED}(files)",
-        "    Samples drawn elsewhere: one file (.npy, .csv, .parquet, Zarr array) per database.",
-    ]
-    lines += [
-        f"{SCORES}(files, score, parameters = {{}})",
-        "    Models trained elsewhere: one file each, of which the callable `score` makes a number or a vector.",
-    ]
-    lines += ['"package.module:callable"', "    mechanism(database, size, rng, **parameters) -> (size,) or (size, d)"]
-    lines += [
-        '{ command = ["program", "argument", …] }',
-        "    A program in an environment of its own (docs/black-boxes.md)",
-    ]
-    return "\n".join(lines)
+        calls.append((f"{name}({', '.join(own)})", (inspect.getdoc(function) or "").splitlines()[0]))
+    return "\n".join(f"{call}\n    {words}" for call, words in (*calls, *_OTHERS))

@@ -49,11 +49,7 @@ class Kinds:
 
 
 def check_batch(rows: int, batch: int | None, rate: float | None) -> None:
-    """Refuse all but exactly one of `batch`, from 1 to the number of rows, and `rate`, above 0 and at most 1.
-
-    Raises:
-        ValueError: both or none of the two, or one out of range.
-    """
+    """Refuse all but exactly one of `batch`, from 1 to the number of rows, and `rate`, above 0 and at most 1."""
     if (batch is None) == (rate is None):
         raise refusal("batch, rate", (batch, rate), "exactly one of the two")
     if rate is not None and positive("rate", rate) > 1.0:
@@ -121,12 +117,7 @@ def _kinds(counts: Ints, probabilities: Array) -> Kinds:
 def draw_places(
     rows: int, draws: int, rng: np.random.Generator, *, batch: int | None = None, rate: float | None = None
 ) -> tuple[Ints, Ints]:
-    """Draw batches of a database of so many rows.
-
-    Returns:
-        places: int64 (draws, width), the numbers of the rows of each batch, in no order; -1 beyond its size.
-        sizes: int64 (draws,).
-    """
+    """Batches of so many rows: int64 places (draws, width), rows in no order, -1 beyond a batch's size; and sizes (draws,)."""
     from hpcdp.mechanisms._kernels import fill_places
 
     if batch is not None:

@@ -16,7 +16,8 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from functools import partial
+from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import Any
 
@@ -232,18 +233,9 @@ def program_digest(command: Sequence[str], folder: Path) -> str:
     for path in paths:
         try:
             if path.is_file():
-                parts += [
-                    str(path.relative_to(folder) if path.is_relative_to(folder) else path).encode(),
-                    _digest(path),
-                ]
+                parts.append(str(path.relative_to(folder) if path.is_relative_to(folder) else path).encode())
+                with path.open("rb") as file:
+                    parts.append(file_digest(file, partial(blake2b, digest_size=16)).digest())
         except (OSError, ValueError):  # an argument that can be no path, or is not for us to read
             continue
     return digest_bytes(b"program", *parts)
-
-
-def _digest(path: Path) -> bytes:
-    state = blake2b(digest_size=16)
-    with path.open("rb") as handle:
-        while part := handle.read(1 << 20):
-            state.update(part)
-    return state.digest()

@@ -17,16 +17,7 @@ Array = NDArray[np.float64]
 
 
 def noise_scale(epsilon: float | None, sensitivity: float = 1.0, scale: float | None = None) -> float:
-    """Return the scale b of Laplace noise, of density exp(-|x|/b) / (2b): `scale`, or sensitivity / epsilon.
-
-    Args:
-        epsilon: the nominal privacy level, > 0; exactly one of `epsilon` and `scale` is given.
-        sensitivity: the L1 sensitivity of what the noise is added to, > 0; used with `epsilon` only.
-        scale: the scale itself, > 0.
-
-    Raises:
-        ValueError: both or none of `epsilon` and `scale`, or a value out of range.
-    """
+    """Return the scale b of Laplace noise, of density exp(-|x|/b) / (2b): `scale`, or the L1 sensitivity / epsilon."""
     if (epsilon is None) == (scale is None):
         raise refusal("epsilon, scale", (epsilon, scale), "exactly one of the two")
     if scale is not None:
@@ -41,16 +32,7 @@ def noise_sigma(
     """Return the standard deviation of Gaussian noise: `sigma`, or the classical calibration.
 
     The classical calibration is sensitivity * sqrt(2 ln(1.25 / delta)) / epsilon (Dwork and Roth 2014,
-    Theorem A.1). It is proved to give (epsilon, delta)-differential privacy for epsilon < 1.
-
-    Args:
-        epsilon: the nominal privacy level, > 0; given together with `delta`, and without `sigma`.
-        delta: the nominal failure mass, 0 < delta < 1.
-        sensitivity: the L2 sensitivity of what the noise is added to, > 0; used with `epsilon` only.
-        sigma: the standard deviation itself, > 0.
-
-    Raises:
-        ValueError: not exactly one of (`epsilon` and `delta`) and `sigma`, or a value out of range.
+    Theorem A.1), of the L2 sensitivity. It is proved to give (epsilon, delta)-differential privacy for epsilon < 1.
     """
     choice = "either epsilon and delta, or sigma"
     if sigma is not None:
@@ -68,11 +50,7 @@ def noise_sigma(
 
 
 def vector(database: NDArray[Any]) -> Array:
-    """Return the numbers of a database as one float64 vector of shape (d,), rows first.
-
-    Raises:
-        ValueError: the database is empty, or holds anything but finite numbers.
-    """
+    """Return the numbers of a database as one float64 vector of shape (d,), rows first."""
     values = np.asarray(database)
     if values.dtype.kind not in "biuf" or values.size == 0 or not np.isfinite(values).all():
         raise refusal("database", database, "a non-empty array of finite numbers")
@@ -169,17 +147,11 @@ def laplace(
 
     Args:
         database: finite numbers, any shape; taken as a vector of its d numbers, rows first.
-        size: how many outputs.
-        rng: the source of randomness; one call draws all the noise.
         epsilon: the nominal privacy level, > 0; exactly one of `epsilon` and `scale`.
         sensitivity: the L1 sensitivity, > 0; used with `epsilon` only.
         scale: the noise scale itself, > 0.
 
-    Returns:
-        float64 of shape (size,) for a database of one number, else (size, d).
-
-    Raises:
-        ValueError: a parameter or the database is refused.
+    Returns float64 of shape (size,) for a database of one number, else (size, d).
     """
     return Added(_flat(databases, many), "laplace", noise_scale(epsilon, sensitivity, scale))
 
@@ -201,18 +173,12 @@ def gaussian(
 
     Args:
         database: finite numbers, any shape; taken as a vector of its d numbers, rows first.
-        size: how many outputs.
-        rng: the source of randomness; one call draws all the noise.
         epsilon: the nominal privacy level, > 0; given with `delta`, and without `sigma`.
         delta: the nominal failure mass, 0 < delta < 1.
         sensitivity: the L2 sensitivity, > 0; used with `epsilon` only.
         sigma: the standard deviation itself, > 0.
 
-    Returns:
-        float64 of shape (size,) for a database of one number, else (size, d).
-
-    Raises:
-        ValueError: a parameter or the database is refused.
+    Returns float64 of shape (size,) for a database of one number, else (size, d).
     """
     return Added(_flat(databases, many), "gaussian", noise_sigma(epsilon, delta, sensitivity, sigma))
 
@@ -225,16 +191,10 @@ def noisy_sum(databases: NDArray[Any], many: bool, *, sigma: float | None = None
 
     Args:
         database: finite numbers of shape (rows,) or (rows, columns); rows may be none, which sum to 0.
-        size: how many outputs.
-        rng: the source of randomness; one call draws all the noise.
         sigma: the standard deviation of normal noise, > 0; exactly one of `sigma` and `scale`.
         scale: the scale of Laplace noise, > 0.
 
-    Returns:
-        float64 of shape (size,) for numbers or one column, else (size, columns).
-
-    Raises:
-        ValueError: a parameter or the database is refused.
+    Returns float64 of shape (size,) for numbers or one column, else (size, columns).
     """
     noise, databases = sum_noise(sigma, scale), np.asarray(databases)
     shape = databases.shape[many:]
@@ -250,11 +210,7 @@ def noisy_sum(databases: NDArray[Any], many: bool, *, sigma: float | None = None
 
 
 def sum_noise(sigma: float | None, scale: float | None) -> tuple[str, float]:
-    """Return which noise is meant, "gaussian" or "laplace", and its deviation or scale.
-
-    Raises:
-        ValueError: not exactly one of the two, or it is no finite number > 0.
-    """
+    """Return which noise is meant, "gaussian" or "laplace", and its deviation or scale."""
     if (sigma is None) == (scale is None):
         raise refusal("sigma, scale", (sigma, scale), "exactly one of the two")
     return ("gaussian", positive("sigma", sigma)) if scale is None else ("laplace", positive("scale", scale))
@@ -280,21 +236,14 @@ def bounded_mean(
 
     Args:
         database: (rows,) or (rows, columns); rows may be none; the column's numbers must not be NaN.
-        size: how many outputs.
-        rng: the source of randomness; one call draws all the noise.
         lower: the lower limit that values are clipped to, finite.
         upper: the upper limit that values are clipped to, finite, above `lower`.
         count: what the sum is divided by, public, the same for a database and its neighbours, >= 1.
-        epsilon: the nominal privacy level, > 0.
         delta: the nominal failure mass, 0 < delta < 1; with Gaussian noise only, and required there.
         noise: "laplace" or "gaussian" (classical calibration, see `noise_sigma`).
         column: which column, from 0; must be 0 for a database of shape (rows,).
 
-    Returns:
-        float64 of shape (size,).
-
-    Raises:
-        ValueError: a parameter or the database is refused.
+    Returns float64 of shape (size,).
     """
     values, low, high = _clipped(databases, many, lower, upper, column)
     rows = integer("count", count, 1)
@@ -319,22 +268,9 @@ def bounded_sum(
     The noise is added to sum(clip(x, lower, upper)) over the numbers x of the column. Its scale follows from sensitivity
     max(|lower|, |upper|, upper - lower), which holds when a row is removed and when one is edited.
 
-    Args:
-        database: (rows,) or (rows, columns); rows may be none; the column's numbers must not be NaN.
-        size: how many outputs.
-        rng: the source of randomness; one call draws all the noise.
-        lower: the lower limit that values are clipped to, finite.
-        upper: the upper limit that values are clipped to, finite, above `lower`.
-        epsilon: the nominal privacy level, > 0.
-        delta: the nominal failure mass, 0 < delta < 1; with Gaussian noise only, and required there.
-        noise: "laplace" or "gaussian" (classical calibration, see `noise_sigma`).
-        column: which column, from 0; must be 0 for a database of shape (rows,).
+    Args: as `bounded_mean`, without count.
 
-    Returns:
-        float64 of shape (size,).
-
-    Raises:
-        ValueError: a parameter or the database is refused.
+    Returns float64 of shape (size,).
     """
     values, low, high = _clipped(databases, many, lower, upper, column)
     spread = _aggregate_noise(noise, epsilon, delta, max(abs(low), abs(high), high - low))

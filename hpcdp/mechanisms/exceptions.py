@@ -32,10 +32,9 @@ from hpcdp._base.signals import how_ended
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.mechanisms._pcg64 import PCG64
 from hpcdp.mechanisms.code_digest import modules_of
-from hpcdp.mechanisms.functions import pickled, unsendable
 from hpcdp.mechanisms.special import MOST_RAISED, Raised
 from hpcdp.mechanisms.tabular import plain_output
-from hpcdp.mechanisms.user_code import import_object
+from hpcdp.mechanisms.user_code import import_object, pickled, unsendable
 
 _KEY = "mechanism.raises"
 _NEVER = (MemoryError, OSError, subprocess.TimeoutExpired)  # of the machine; TimeoutError is an OSError

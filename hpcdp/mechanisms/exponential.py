@@ -1,4 +1,7 @@
-"""The exponential mechanism over a finite range, with any utility, and for one number; noise that is cut to an interval."""
+"""The exponential mechanism over a finite range, with any utility, and for one number; noise that is cut to an interval.
+
+Report noisy max: the four published variants, two correct and two faulty.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from hpcdp._check import non_negative, positive, real, refusal
-from hpcdp.mechanisms.additive import vector
+from hpcdp.mechanisms._batches import blocks
+from hpcdp.mechanisms.additive import noise_scale, vector
 from hpcdp.mechanisms.table import outcome_values, pmf
 from hpcdp.mechanisms.user_code import import_callable
 
@@ -38,10 +42,7 @@ def exponential(
 
     Args:
         database: for "count" numbers of shape (rows,), rows may be none; else whatever the utility takes.
-        size: how many outputs.
-        rng: the source of randomness; one call draws all the uniforms of the inverse cdf.
         outcomes: k different finite numbers, or k different strings (with a utility of one's own).
-        epsilon: the nominal privacy level, > 0.
         sensitivity: how far a score can move between neighbours, > 0.
         utility: "count", the number of rows equal to the outcome, or "package.module:callable" or the callable itself,
             see `exponential_scores`.
@@ -50,7 +51,6 @@ def exponential(
         (size,), of the type of the outcomes: int64, float64 or fixed-length str.
 
     Raises:
-        ValueError: a parameter, the database or the scores are refused.
         StudyError: the utility cannot be imported.
     """
     values = outcome_values(outcomes)
@@ -66,15 +66,8 @@ def exponential_scores(
 ) -> Array:
     """Return the utility of every outcome on a database, float64 of shape (k,).
 
-    Args:
-        database: numbers of shape (rows,) for "count".
-        outcomes: k different finite numbers, or k different strings.
-        utility: "count", or a callable or its path "package.module:callable", called as utility(database, outcomes) with
-            the outcomes as an array of shape (k,); it returns k finite scores and draws nothing at random.
-
-    Raises:
-        ValueError: the outcomes, the database or the scores are refused.
-        StudyError: the utility cannot be imported.
+    utility: "count", or a callable or its path "package.module:callable", called as utility(database, outcomes) with the
+    outcomes as an array of shape (k,); it returns k finite scores and draws nothing at random.
     """
     values = outcome_values(outcomes)
     if utility == "count":
@@ -125,17 +118,11 @@ def exponential_real(
 
     Args:
         database: one number s, from `lower` to `upper`.
-        size: how many outputs.
-        rng: the source of randomness; one uniform an output, for the inverse cdf.
         epsilon: the nominal privacy level, > 0; exactly one of `epsilon` and `rate`.
         rate: the rate itself, > 0; the interval then only says which s are accepted.
         lower, upper: between which numbers s lies, 0 <= lower < upper.
 
-    Returns:
-        float64 of shape (size,), >= 0.
-
-    Raises:
-        ValueError: a parameter or the database is refused.
+    Returns float64 of shape (size,), >= 0.
     """
     decay, s = exponential_rate(epsilon, rate, lower, upper), real_score(database, lower, upper)
     mass = 1.0 - math.exp(-decay * s)  # times the normaliser: what lies left of s
@@ -147,11 +134,7 @@ def exponential_real(
 
 
 def real_score(database: NDArray[Any], lower: float, upper: float) -> float:
-    """Return the one number of a database.
-
-    Raises:
-        ValueError: there are more or none, or it is not from `lower` to `upper`.
-    """
+    """Return the one number of a database."""
     values = vector(database)
     if values.size != 1 or not lower <= values[0] <= upper:
         raise refusal("database", values, f"one number from {lower:g} to {upper:g}")
@@ -159,11 +142,7 @@ def real_score(database: NDArray[Any], lower: float, upper: float) -> float:
 
 
 def exponential_rate(epsilon: float | None, rate: float | None, lower: float, upper: float) -> float:
-    """Return the rate: as given, or that at which the level over the interval is `epsilon`, by bisection.
-
-    Raises:
-        ValueError: both or none of `epsilon` and `rate`, or a value out of range.
-    """
+    """Return the rate: as given, or that at which the level over the interval is `epsilon`, by bisection."""
     if (epsilon is None) == (rate is None):
         raise refusal("epsilon, rate", (epsilon, rate), "exactly one of the two")
     start, stop = non_negative("lower", lower), positive("upper", upper)
@@ -205,17 +184,11 @@ def truncated(
 
     Args:
         database: one number, from `lower` to `upper`.
-        size: how many outputs.
-        rng: the source of randomness; one uniform an output, for the inverse cdf.
         scale: of Laplace noise, or the standard deviation of Gaussian noise, > 0, in the unit of outputs.
         noise: "laplace" or "gaussian".
         lower, upper: the interval, lower < upper.
 
-    Returns:
-        float64 of shape (size,), from `lower` to `upper`.
-
-    Raises:
-        ValueError: a parameter or the database is refused.
+    Returns float64 of shape (size,), from `lower` to `upper`.
     """
     x, s, start, stop = truncated_law(database, scale, noise, lower, upper)
     u = rng.random(size)
@@ -233,14 +206,95 @@ def truncated(
 
 
 def truncated_law(database: NDArray[Any], scale: float, noise: str, lower: float, upper: float) -> Law:
-    """Return the number, the scale, and both ends of the interval.
-
-    Raises:
-        ValueError: a parameter or the database is refused.
-    """
+    """Return the number, the scale, and both ends of the interval."""
     if noise not in ("laplace", "gaussian"):
         raise refusal("noise", noise, '"laplace" or "gaussian"')
     start, stop = real("lower", lower), real("upper", upper)
     if not start < stop or not math.isfinite(stop - start):
         raise refusal("lower, upper", (lower, upper), "lower < upper")
     return real_score(database, start, stop), positive("scale", scale), start, stop
+
+
+Variant = Literal["NM1", "NM2", "NM3", "NM4"]
+
+VARIANTS = {
+    "NM1": ("laplace", "index"),
+    "NM2": ("laplace", "value"),
+    "NM3": ("exponential", "index"),
+    "NM4": ("exponential", "value"),
+}
+"""Noise and output of each variant, numbered as in Lu et al. 2024, Fig. 9c."""
+
+
+def noisy_max(
+    database: NDArray[Any],
+    size: int,
+    rng: np.random.Generator,
+    *,
+    variant: Variant,
+    epsilon: float | None = None,
+    scale: float | None = None,
+    sensitivity: float = 1.0,
+    monotonic: bool = False,
+) -> NDArray[Any]:
+    """Draw the index (NM1, NM3) or the value (NM2, NM4: faulty) of the largest of noisy query answers.
+
+    Independent noise of one scale b is added to each of the K answers; a draw is where the maximum is, or the maximum.
+
+    | variant | noise | output | Ding et al. 2018 | Bichsel et al. 2021 | epsilon-DP at b = 2 · sensitivity / epsilon |
+    | --- | --- | --- | --- | --- | --- |
+    | NM1 | Laplace | index | Alg. 5 | NoisyMax 1 | holds |
+    | NM2 | Laplace | value | Alg. 7 | NoisyMax 3 | no: K · epsilon / 2, attained when all answers move together |
+    | NM3 | exponential | index | Alg. 6 | NoisyMax 2 | holds |
+    | NM4 | exponential | value | Alg. 8 | NoisyMax 4 | no: no finite level, since the supports differ |
+
+    NM1 to NM4 are numbered by the rows of Fig. 9c of Lu et al. 2024. Where all answers move in one direction between
+    neighbours (`monotonic`; counts when a row is removed), b = sensitivity / epsilon suffices for NM1 and NM3, and the
+    true level of NM2 is K · epsilon. At any b the level of NM2 is K · sensitivity / b.
+
+    Args:
+        database: the query answers, finite numbers of any shape; taken as a vector of K numbers.
+        variant: "NM1", "NM2", "NM3" or "NM4".
+        epsilon: the nominal privacy level, > 0; exactly one of `epsilon` and `scale`.
+        scale: the noise scale b itself, > 0.
+        sensitivity: how far one answer can move between neighbours, > 0; used with `epsilon` only.
+        monotonic: whether all answers move in one direction; used with `epsilon` only.
+
+    Returns int64 indices from 0, or float64 values, of shape (size,).
+    """
+    noise, output = noisy_max_variant(variant)
+    spread = noisy_max_scale(epsilon, scale, sensitivity, monotonic)
+    answers = vector(database)
+    out = np.zeros(size, np.int64 if output == "index" else np.float64)
+    for block in blocks(size, 1):
+        part = out[block]
+        top, drawn, other = np.full(part.size, -np.inf), np.empty(part.size), np.empty(part.size)
+        for index, answer in enumerate(answers):
+            rng.standard_exponential(out=drawn)
+            if noise == "laplace":  # the difference of two exponentials: half the time of rng.laplace
+                drawn -= rng.standard_exponential(out=other)
+            drawn *= spread
+            drawn += answer
+            if output == "index":
+                np.copyto(part, index, where=drawn > top)
+            np.maximum(top, drawn, out=top)
+        if output == "value":
+            part[:] = top
+    return out
+
+
+def noisy_max_variant(variant: str) -> tuple[str, str]:
+    """Return the noise ("laplace" or "exponential") and the output ("index" or "value") of a variant."""
+    if not isinstance(variant, str) or variant not in VARIANTS:
+        raise refusal("variant", variant, " or ".join(f'"{name}"' for name in VARIANTS))
+    return VARIANTS[variant]
+
+
+def noisy_max_scale(
+    epsilon: float | None, scale: float | None = None, sensitivity: float = 1.0, monotonic: bool = False
+) -> float:
+    """Return the scale of the noise: `scale`, or 2 · sensitivity / epsilon, or half of it when monotonic."""
+    if not isinstance(monotonic, bool):
+        raise refusal("monotonic", monotonic, "true or false")
+    moved = positive("sensitivity", sensitivity)
+    return noise_scale(epsilon, moved if monotonic else 2.0 * moved, scale)

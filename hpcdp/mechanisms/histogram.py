@@ -22,15 +22,9 @@ def count(databases: NDArray[Any], many: bool, *, value: float | Sequence[float]
 
     Args:
         database: numbers of shape (rows,) or (rows, columns); rows may be none.
-        size: how many outputs.
-        rng: not used.
         value: a number, or a list of one number per column.
 
-    Returns:
-        int64 of shape (size,), all equal.
-
-    Raises:
-        ValueError: the value or the database is refused.
+    Returns int64 of shape (size,), all equal.
     """
     return Added(_count(databases, many, [value], "value", "a finite number, or one finite number per column"), None)
 
@@ -43,16 +37,10 @@ def histogram(databases: NDArray[Any], many: bool, *, values: ArrayLike) -> Adde
 
     Args:
         database: numbers of shape (rows,) or (rows, columns); rows may be none.
-        size: how many outputs.
-        rng: not used.
         values: k different values, each a number, or a list of one number per column; rows of other values are not
             counted.
 
-    Returns:
-        int64 of shape (size,) for one value, else (size, k); all rows equal.
-
-    Raises:
-        ValueError: the values or the database are refused.
+    Returns int64 of shape (size,) for one value, else (size, k); all rows equal.
     """
     return Added(_count(databases, many, values), None)
 
@@ -74,19 +62,10 @@ def noisy_histogram(
     Lu et al. 2024, Fig. 9b.
 
     Args:
-        database: numbers of shape (rows,) or (rows, columns); rows may be none.
-        size: how many outputs.
-        rng: the source of randomness; one call draws all the noise.
-        values: k different values, each a number, or a list of one number per column; rows of other values are not
-            counted.
-        epsilon: the nominal privacy level, > 0.
+        database, values: as `histogram`.
         variant: "correct" or "faulty".
 
-    Returns:
-        float64 of shape (size,) for one value, else (size, k).
-
-    Raises:
-        ValueError: a parameter or the database is refused.
+    Returns float64 of shape (size,) for one value, else (size, k).
     """
     level = positive("epsilon", epsilon)
     if variant not in ("correct", "faulty"):

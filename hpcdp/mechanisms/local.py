@@ -27,32 +27,16 @@ def randomized_response(
 
     Args:
         database: integers from 0 to values - 1, shape (rows,), at least one row; each is answered independently.
-        size: how many outputs.
-        rng: the source of randomness.
-        epsilon: the nominal privacy level, > 0.
         values: how many different values a row may have, >= 2.
 
-    Returns:
-        int64 of shape (size,) for one row, else (size, rows).
-
-    Raises:
-        ValueError: a parameter or the database is refused.
+    Returns int64 of shape (size,) for one row, else (size, rows).
     """
     one_each = response_rows(databases, many, values)
     rows = np.broadcast_to(one_each, (size, one_each.shape[1]))
-    keep, out = response_keep(epsilon, values), np.empty(rows.shape, np.int64)
+    keep, out = 1.0 / (1.0 + (values - 1) * math.exp(-positive("epsilon", epsilon))), np.empty(rows.shape, np.int64)
     for block in blocks(*rows.shape):
         _answer(rows[block], keep, values - 1, rng, out[block])
     return out[:, 0] if rows.shape[1] == 1 else out
-
-
-def response_keep(epsilon: float, values: int) -> float:
-    """Return the probability that an answer is the row itself: e^epsilon / (e^epsilon + values - 1).
-
-    Raises:
-        ValueError: a value out of range.
-    """
-    return 1.0 / (1.0 + (integer("values", values, 2) - 1) * math.exp(-positive("epsilon", epsilon)))
 
 
 def rappor(
@@ -77,8 +61,6 @@ def rappor(
 
     Args:
         database: one integer, any shape with one element.
-        size: how many outputs.
-        rng: the source of randomness.
         hashes: bits that a value sets in the filter (fewer where they collide), >= 1.
         bits: length of the filter, >= 1.
         f: a bit of the permanent answer is a fair coin with this probability, from 0 to 1.
@@ -86,11 +68,7 @@ def rappor(
         q: the same where it is 1.
         one_time: whether the permanent answer itself is the report.
 
-    Returns:
-        bool of shape (size, bits), or (size,) for one bit.
-
-    Raises:
-        ValueError: a parameter or the database is refused.
+    Returns bool of shape (size, bits), or (size,) for one bit.
     """
     zero, one = rappor_probabilities(f=f, p=p, q=q, one_time=one_time)
     chance = np.where(bloom_bits(one_integer(database), hashes, bits), one, zero)
@@ -106,9 +84,6 @@ def rappor_probabilities(*, f: float, p: float, q: float, one_time: bool = False
 
     f/2 and 1 - f/2 for a one-time answer; else ½ f (p + q) + (1 - f) p and ½ f (p + q) + (1 - f) q (Erlingsson et al.
     2014, Lemma 1).
-
-    Raises:
-        ValueError: a value out of range.
     """
     if not isinstance(one_time, bool):
         raise refusal("one_time", one_time, "true or false")
@@ -128,11 +103,7 @@ def one_integer(database: NDArray[Any]) -> int:
 
 
 def bloom_bits(value: int, hashes: int, bits: int) -> NDArray[np.bool_]:
-    """Return the Bloom filter of an integer, bool of shape (bits,): bit BLAKE2b(number of the hash, value) mod bits each.
-
-    Raises:
-        ValueError: a value out of range.
-    """
+    """Return the Bloom filter of an integer, bool of shape (bits,): bit BLAKE2b(number of the hash, value) mod bits each."""
     out = np.zeros(integer("bits", bits, 1), np.bool_)
     for number in range(integer("hashes", hashes, 1)):
         digest = hashlib.blake2b(f"{number} {int(value)}".encode(), digest_size=8).digest()

@@ -12,8 +12,18 @@ from numpy.typing import NDArray
 from hpcdp._base.integers import exact_integers, lost_integer
 from hpcdp._base.raised import describe_raised, interruptions
 from hpcdp.errors import MechanismError
-from hpcdp.mechanisms.special import Raised, as_integers, as_reals, encode, encode_none, fill_raised, is_raised
-from hpcdp.mechanisms.spelling import items_of, refused_integer, spell_outputs
+from hpcdp.mechanisms.special import (
+    Raised,
+    as_integers,
+    as_reals,
+    encode,
+    encode_none,
+    fill_raised,
+    is_raised,
+    items_of,
+    refused_integer,
+    spell_outputs,
+)
 
 Outputs = NDArray[Any]
 """bool, int64 or float64 of shape (size,) or (size, d), or an object array (size,) of canonical bytes."""
@@ -95,31 +105,22 @@ def canonicalise(
     array of `size` numbers, strings, or sequences (tuples, lists, vectors) of mixed length and content, or None. −0.0 becomes
     0.0; numbers stand for NaN, infinities and None beside numbers (see `hpcdp.mechanisms.special`).
     Numbers and vectors of numbers stay numbers. Anything else becomes bytes: strings in UTF-8, sequences and vectors of
-    strings as JSON (see `hpcdp.mechanisms.spelling`). The outputs are a copy, unless nobody else holds an array that was
+    strings as JSON (see `hpcdp.mechanisms.special`). The outputs are a copy, unless nobody else holds an array that was
     given (fresh): many of float64 are then made canonical in place.
 
     as_printed: reals keep all their bits, −0.0 and NaN too, for views (`hpcdp.losses.views`).
-
-    Raises:
-        MechanismError: they cannot be outputs, or do not fit the schema.
     """
     items = items_of(raw)
+    if items is None:
+        array = _to_array(raw, size)
+        items = items_of(array)  # what other libraries call a column of strings
     if items is not None:
         outputs = _of_items(items, size, schema, as_printed)
+    elif array.ndim == 2 and array.dtype.kind in "biuf" and schema is not None and schema.kind == "bytes":
+        outputs = spell_outputs(array, size)  # sequences that happen to be of one length
     else:
-        array = _to_array(raw, size)
-        column = items_of(array)  # what other libraries call a column of strings
-        if column is None:
-            outputs = _of_array(array, size, schema, fresh, as_printed)
-        else:
-            outputs = _of_items(column, size, schema, as_printed)
+        outputs = _canonical_array(array, size, fresh, as_printed)
     return outputs if schema is None else conform(outputs, schema)
-
-
-def _of_array(array: NDArray[Any], size: int, schema: Schema | None, fresh: bool, as_printed: bool) -> Outputs:
-    if array.ndim == 2 and array.dtype.kind in "biuf" and schema is not None and schema.kind == "bytes":
-        return spell_outputs(array, size)  # sequences that happen to be of one length
-    return _canonical_array(array, size, fresh, as_printed)
 
 
 def _to_array(raw: Any, size: int) -> NDArray[Any]:

@@ -60,10 +60,7 @@ def sparse_vector(
 
     Args:
         database: the K query answers, finite numbers of any shape; taken as a vector.
-        size: how many outputs.
-        rng: the source of randomness.
         variant: 1 to 6.
-        epsilon: the nominal privacy level, > 0.
         threshold: what the answers are compared with, finite.
         cutoff: after how many queries above it stops, >= 1; variants 5 and 6 have none and take 1 only.
         sensitivity: how far one answer can move between neighbours, > 0.
@@ -72,9 +69,6 @@ def sparse_vector(
         Variants 1, 2 and 4: int64 indices of the queries above, from 0 and ascending, (size,) for cutoff 1, else
         (size, cutoff); places not used hold K. Variant 3: float64 (size, 2 · cutoff), index and noisy answer in turn;
         places not used hold K and 0. Variants 5 and 6: bool (size, K), or (size,) for one query.
-
-    Raises:
-        ValueError: a parameter or the database is refused.
     """
     rules = sparse_vector_variant(variant, epsilon, cutoff, sensitivity)
     gaps = real("threshold", threshold) - vector(database)
@@ -87,11 +81,7 @@ def sparse_vector(
 
 
 def sparse_vector_variant(variant: int, epsilon: float, cutoff: int = 1, sensitivity: float = 1.0) -> SparseVector:
-    """Return the noise scales and the rules of a variant.
-
-    Raises:
-        ValueError: an unknown variant, a cutoff other than 1 for variant 5 or 6, or a value out of range.
-    """
+    """Return the noise scales and the rules of a variant."""
     if isinstance(variant, bool) or variant not in (1, 2, 3, 4, 5, 6):
         raise refusal("variant", variant, "1, 2, 3, 4, 5 or 6")
     count = integer("cutoff", cutoff, 1)

@@ -1,9 +1,10 @@
-"""Any mechanism on a random batch of the rows."""
+"""Built-ins bound to a study's parameters, with the user's callables that these name, and any mechanism on a random batch."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._check import refusal
-from hpcdp.errors import MechanismError
-from hpcdp.mechanisms import BUILTINS, load_builtin
+from hpcdp.errors import MechanismError, StudyError
+from hpcdp.keys import digest_bytes
+from hpcdp.mechanisms import BUILTINS, CALLABLES, load_builtin
 from hpcdp.mechanisms._batches import Ints, check_batch, draw_places, enumerate_batches, find_runs
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms.additive import one_or_many
-from hpcdp.mechanisms.spelling import items_of
-from hpcdp.mechanisms.user_code import import_callable
+from hpcdp.mechanisms.special import items_of
+from hpcdp.mechanisms.user_code import import_callable, source_digest
 
 _MOST_CODE = 1 << 62
 
 
 def count_contents(places: Ints, rows: NDArray[Any]) -> tuple[Ints, Ints, Ints]:
-    """Group batches that hold equal rows in the same order.
+    """Group batches that hold equal rows in the same order: one draw of each group, how many it has, all draws by group.
 
-    Args:
-        places: int64 (draws, width), numbers of rows; the number of all rows stands for none, after the others.
-        rows: (rows,) or (rows, columns).
-
-    Returns:
-        one draw of each group, how many draws each group has, and all draws, group after group; a group's place follows
-        from what its batches hold.
+    places: int64 (draws, width), numbers of rows; the number of all rows stands for none, after the others. A group's place
+    follows from what its batches hold.
     """
     distinct, label = np.unique(rows, axis=0, return_inverse=True)
     labels = np.append(label.ravel() + 1, 0)[places]
@@ -46,17 +43,9 @@ def count_contents(places: Ints, rows: NDArray[Any]) -> tuple[Ints, Ints, Ints]:
 
 
 def join_outputs(parts: Sequence[tuple[Any, int]], order: NDArray[np.int64]) -> Any:
-    """Put outputs of several calls in one array or list.
+    """Outputs of several calls in one array, where all returned arrays of numbers, or all of strings, of one shape, or a list.
 
-    Args:
-        parts: what each call returned, and for how many outputs it was asked.
-        order: (size,), for each output, one call's after another's, its place in the result.
-
-    Returns:
-        an array where all calls returned arrays of numbers, or all of strings, of one shape; else a list.
-
-    Raises:
-        MechanismError: a call returned another number of outputs than it was asked for.
+    parts: what each call returned, and for how many outputs it was asked. order: (size,), of each output its place.
     """
     batches = [_outputs(raw, count) for raw, count in parts]
     if len(batches) == 1 and isinstance(batches[0], np.ndarray):
@@ -119,8 +108,6 @@ def subsampled(
 
     Args:
         database: shape (rows,) or (rows, columns); whatever the mechanism takes.
-        size: how many outputs.
-        rng: the source of randomness.
         mechanism: the name of another built-in that is a function, or "package.module:callable" or the callable itself.
         parameters: its keyword arguments.
         batch: rows of a batch, from 1 to the number of rows; exactly one of `batch` and `rate`.
@@ -131,7 +118,6 @@ def subsampled(
         what the mechanism returns: an array of shape (size,) or (size, d), or a list of `size` outputs.
 
     Raises:
-        ValueError: a parameter or the database is refused.
         StudyError: the mechanism cannot be imported, or does not take these parameters.
         MechanismError: the mechanism raised something, or returned another number of outputs than was asked for.
     """
@@ -167,10 +153,6 @@ def bind_inner(
     """Return the mechanism that is run on the batches, bound to its parameters.
 
     reproducible: whether all its randomness must come from rng. name: of a callable, in messages.
-
-    Raises:
-        ValueError: it is no built-in that can be subsampled, no path of a callable and no callable.
-        StudyError: it cannot be imported, or does not take these parameters.
     """
     where = "mechanism.parameters.mechanism"
     names = [built_in for built_in in BUILTINS if built_in != SUBSAMPLED]
@@ -247,3 +229,54 @@ def _draw_each(
         else:
             parts.append((outputs, draws.size))
     return join_outputs(parts, order)
+
+
+Place = tuple[str, ...]
+"""Where a parameter stands: the keys that lead to it."""
+
+
+def bind_builtin(
+    call: str, parameters: Mapping[str, Any], folder: Path, reproducible: bool = True
+) -> tuple[CallableMechanism, str]:
+    """Return a built-in bound to its parameters, and the digest of its name and of the sources of the user's callables.
+
+    reproducible: as in the study; false is for a callable of the user's that is subsampled.
+    """
+    named = named_callables(call, parameters)
+    if not reproducible and not (call == SUBSAMPLED and ("mechanism",) in named):
+        raise StudyError(f"mechanism.reproducible: {call} is reproducible; leave this key out")
+    loaded = dict(parameters)
+    for place, path in named.items():
+        _put(loaded, place, import_callable(path, folder, ".".join(("mechanism.parameters", *place))))
+    function = load_builtin(call)
+    mechanism = bind(function, loaded, call)
+    if prepare := getattr(function, "prepare", None):
+        mechanism = replace(mechanism, parameters=prepare(mechanism.parameters))
+    if call == SUBSAMPLED:
+        try:
+            bind_inner(loaded["mechanism"], loaded.get("parameters"), reproducible, named.get(("mechanism",)))
+        except ValueError as error:
+            raise StudyError(f"mechanism.parameters.{error}") from None
+    sources = [source_digest(path, folder).encode() for path in named.values()]
+    return mechanism, digest_bytes(b"builtin", call.encode(), *sources)
+
+
+def named_callables(call: str, parameters: Mapping[str, Any]) -> dict[Place, str]:
+    """Return the user's callables that a built-in's parameters name: "package.module:callable" by place.
+
+    The parameters of a built-in that is subsampled may name some too.
+    """
+    given: dict[Place, Any] = {(name,): parameters.get(name) for name in CALLABLES.get(call, ())}
+    callables = {place: path for place, path in given.items() if isinstance(path, str) and ":" in path}
+    inner, own = parameters.get("mechanism"), parameters.get("parameters")
+    if call == SUBSAMPLED and isinstance(inner, str) and inner in BUILTINS and isinstance(own, Mapping):
+        callables |= {("parameters", *place): path for place, path in named_callables(inner, own).items()}
+    return callables
+
+
+def _put(parameters: dict[str, Any], place: Place, value: Any) -> None:
+    """Set the parameter at this place; tables on the way are copied, because they are the study's."""
+    for key in place[:-1]:
+        parameters[key] = dict(parameters[key])
+        parameters = parameters[key]
+    parameters[place[-1]] = value

@@ -29,17 +29,12 @@ def pmf(
 
     Args:
         database: one integer, the index of the row, from 0; any shape with one element.
-        size: how many outputs.
-        rng: the source of randomness; one call draws all the uniforms of the inverse cdf.
         outcomes: k different finite numbers, or k different strings.
         table: (rows, k) probabilities; entries >= 0, every row sums to 1 within 1e-9.
 
     Returns:
         (size,), of the type of the outcomes: int64, float64 or fixed-length str. An outcome of
         probability 0 is never returned.
-
-    Raises:
-        ValueError: a parameter or the database is refused.
     """
     values = outcome_values(outcomes)
     probabilities = probability_row(database, outcomes=outcomes, table=table)
@@ -50,11 +45,7 @@ def pmf(
 
 
 def outcome_values(outcomes: Sequence[float] | Sequence[str] | NDArray[Any]) -> NDArray[Any]:
-    """Return the outcomes as an array of shape (k,).
-
-    Raises:
-        ValueError: the outcomes are not k >= 1 different finite numbers or k different strings.
-    """
+    """Return the outcomes as an array of shape (k,)."""
     if isinstance(outcomes, _Checked):
         return outcomes.view(np.ndarray)
     accepted = "a list of different finite numbers or of different strings"
@@ -76,12 +67,7 @@ def outcome_values(outcomes: Sequence[float] | Sequence[str] | NDArray[Any]) -> 
 def probability_row(
     database: NDArray[Any], *, outcomes: Sequence[float] | Sequence[str], table: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return the row of the table that the database's one number chooses, float64 of shape (k,), of sum 1.
-
-    Raises:
-        ValueError: the table is not (rows, k) with k the number of outcomes, an entry is negative or not
-            finite, a row does not sum to 1 within 1e-9, or the database is no index of a row.
-    """
+    """Return the row of the table that the database's one number chooses, float64 of shape (k,), of sum 1."""
     rows = _rows(table, outcome_values(outcomes).size)
     index = np.asarray(database)
     accepted = f"one integer from 0 to {len(rows) - 1}, the index of a row of the table"

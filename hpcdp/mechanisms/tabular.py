@@ -61,12 +61,8 @@ def _items(column: Any) -> list[Any]:
     """Values as outputs have them: what is missing is None, a time its text."""
     if _is_numeric(column):
         return column.tolist()
-    missing = column.isna().tolist()
-    return [None if gone else _spelled(value) for value, gone in zip(column.tolist(), missing, strict=True)]
-
-
-def _spelled(value: Any) -> Any:
-    return value.isoformat() if hasattr(value, "isoformat") else value
+    values = (value.isoformat() if hasattr(value, "isoformat") else value for value in column.tolist())
+    return [None if gone else value for value, gone in zip(values, column.isna().tolist(), strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,18 +205,13 @@ def _column_codes(column: Any, values: dict[int, Any], where: str) -> NDArray[np
         except TypeError:  # a list, or what holds one
             raise _uncoded(value, where) from None
         if code is None:
-            code = known[key] = _value_code(value, values, where)
+            try:
+                code = known[key] = _code(digest_value(value))
+            except StudyError:
+                raise _uncoded(value, where) from None
+            values.setdefault(code, value)
         codes.append(code)
     return np.array(codes, np.int64)
-
-
-def _value_code(value: Any, values: dict[int, Any], where: str) -> int:
-    try:
-        code = _code(digest_value(value))
-    except StudyError:
-        raise _uncoded(value, where) from None
-    values.setdefault(code, value)
-    return code
 
 
 def _uncoded(value: Any, where: str) -> StudyError:

@@ -38,24 +38,20 @@ def toy_dpsgd(
 
     Args:
         database: finite numbers of shape (rows,); rows with columns are refused.
-        size: how many outputs.
-        rng: the source of randomness.
         batch: rows of a batch, from 1 to the number of rows.
         rate: the length of a step, above 0 and at most 1.
         sigma: the standard deviation of the noise of each gradient, > 0.
         updates: how many steps, >= 1.
         start: where the first step starts, finite.
 
-    Returns:
-        float64 of shape (size,).
-
-    Raises:
-        ValueError: a parameter or the database is refused.
+    Returns float64 of shape (size,).
     """
     shares = step_shares(rate, updates)
     rows = row_values(databases, many)
     check_batch(rows.shape[-1], batch, None)
-    out = _draw_noise(size, rng, rate, sigma, updates, start)
+    # noise around what is left of the start
+    left = real("start", start) * (1.0 - rate) ** updates
+    out = np.asarray(left + noise_deviation(rate, sigma, updates) * rng.standard_normal(size))
     if many:
         for block in blocks(size, updates * max(batch, rows.shape[1])):
             own = np.repeat(rows[block], updates, axis=0)
@@ -69,39 +65,29 @@ def toy_dpsgd(
             out[block] += rows[places].sum(axis=1).reshape(-1, updates) @ (shares / batch)
         return out
     sums, probabilities = law
-    for group in _divide(shares / batch, sums.size):
-        where, weights = joint_locations(group, sums, probabilities)
+    # the steps in groups whose batches have at most MOST_KINDS joint outcomes
+    together = shares.size if sums.size == 1 else max(1, int(math.log(MOST_KINDS) / math.log(sums.size) + 1e-9))
+    for first in range(0, shares.size, together):
+        where, weights = joint_locations(shares[first : first + together] / batch, sums, probabilities)
         # Independent draws are their numbers per location, which are multinomial, in random order.
         out += rng.permutation(np.repeat(where, rng.multinomial(size, weights)))
     return out
 
 
 def step_shares(rate: float, updates: int) -> Array:
-    """Return the share of each step's gradient in the result, rate (1 - rate)^(updates - t): shape (updates,), t from 1.
-
-    Raises:
-        ValueError: a parameter is refused.
-    """
+    """Return the share of each step's gradient in the result, rate (1 - rate)^(updates - t): shape (updates,), t from 1."""
     if positive("rate", rate) > 1.0:
         raise refusal("rate", rate, "a number above 0, at most 1")
     return np.asarray(rate * (1.0 - rate) ** np.arange(integer("updates", updates, 1) - 1.0, -1.0, -1.0))
 
 
 def noise_deviation(rate: float, sigma: float, updates: int) -> float:
-    """Return the standard deviation of the noise in the result: sigma times the Euclidean norm of the steps' shares.
-
-    Raises:
-        ValueError: a parameter is refused.
-    """
+    """Return the standard deviation of the noise in the result: sigma times the Euclidean norm of the steps' shares."""
     return positive("sigma", sigma) * float(np.linalg.norm(step_shares(rate, updates)))
 
 
 def row_values(databases: NDArray[Any], many: bool = False) -> Array:
-    """Return the rows as float64 of shape (rows,), of many databases (size, rows).
-
-    Raises:
-        ValueError: they are not finite numbers of that shape.
-    """
+    """Return the rows as float64 of shape (rows,), of many databases (size, rows)."""
     values = np.asarray(databases)
     if values.ndim != 1 + many or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
         raise refusal("database", databases, "finite numbers of shape (rows,); rows with columns have no toy_dpsgd")
@@ -109,15 +95,7 @@ def row_values(databases: NDArray[Any], many: bool = False) -> Array:
 
 
 def batch_sums(rows: Array, batch: int) -> tuple[Array, Array] | None:
-    """Return the different sums of a random batch of the rows, and their probabilities; None where too many.
-
-    Args:
-        rows: float64 of shape (rows,).
-        batch: rows of a batch, drawn without replacement.
-
-    Returns:
-        sums, ascending, and probabilities, each float64 of shape (k,).
-    """
+    """Return the different sums of a random batch of the rows, ascending, and their probabilities; None where too many."""
     values, repeats = np.unique(rows, return_counts=True)
     kinds = enumerate_batches(tuple(repeats.tolist()), batch, None)
     if kinds is None:
@@ -133,15 +111,3 @@ def joint_locations(shares: Array, sums: Array, probabilities: Array) -> tuple[A
         where = np.add.outer(where, share * sums).ravel()
         weights = np.multiply.outer(weights, probabilities).ravel()
     return where, weights
-
-
-def _draw_noise(size: int, rng: np.random.Generator, rate: float, sigma: float, updates: int, start: float) -> Array:
-    """The results of rows that are all 0, (size,): noise around what is left of the start."""
-    left = real("start", start) * (1.0 - rate) ** updates
-    return np.asarray(left + noise_deviation(rate, sigma, updates) * rng.standard_normal(size))
-
-
-def _divide(shares: Array, kinds: int) -> list[Array]:
-    """The steps in groups whose batches have at most MOST_KINDS joint outcomes."""
-    together = shares.size if kinds == 1 else max(1, int(math.log(MOST_KINDS) / math.log(kinds) + 1e-9))
-    return [shares[first : first + together] for first in range(0, shares.size, together)]

@@ -12,13 +12,12 @@ from hpcdp.engine.index import Index
 from hpcdp.engine.method import Method, Rows, Run
 from hpcdp.engine.sampling import sample_tasks, sampling_seconds, task_seconds
 from hpcdp.engine.task import Amounts, Costs, Progress, Task
-from hpcdp.mechanisms.pair_draws import LOSS, NUMBERS, SENSITIVITY
 from hpcdp.notions.at_risk import MOST_K, both_as_published, certified_within, cover_as_published, order_statistic
 from hpcdp.notions.bounds import binomial_lower
 from hpcdp.store.results import Arrays
 from hpcdp.store.samples import read_blocks
 from hpcdp.store.stages import Stage
-from hpcdp.study.at_risk import AtRisk
+from hpcdp.study.at_risk import LOSS, NUMBERS, SENSITIVITY, AtRisk
 from hpcdp.study.problem import Problem
 from hpcdp.study.trial_draws import Trial
 

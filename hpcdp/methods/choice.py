@@ -12,11 +12,10 @@ from hpcdp.engine.method import Rows
 from hpcdp.engine.task import Costs
 from hpcdp.mechanisms import READERS
 from hpcdp.store.layout import Generation, Layout
-from hpcdp.study.combinations import options_of
-from hpcdp.study.decisions import commit_choice, known_choice
-from hpcdp.study.methods import method_named
+from hpcdp.study.combinations import method_named, options_of
 from hpcdp.study.problem import Problem
 from hpcdp.study.reuse import FEWEST, Cut, Part
+from hpcdp.study.stored import commit_choice, known_choice
 
 SHARE = 0.1
 """Reuse is chosen where it takes at most this part of the time that drawing all samples takes."""

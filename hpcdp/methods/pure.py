@@ -26,9 +26,9 @@ from hpcdp.methods.sample_split import derive
 from hpcdp.methods.sample_split.method import SampleSplit
 from hpcdp.notions.pure import LossAt, Region, choose_regions, pure_lower
 from hpcdp.notions.resolution import share_level
+from hpcdp.store.arrays import State
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
-from hpcdp.store.states import State
 from hpcdp.study.combinations import PLAIN
 from hpcdp.study.file import Study
 from hpcdp.study.mechanism import Pure as Section

@@ -33,8 +33,7 @@ from hpcdp.report.tables import (
 )
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import careful_error
-from hpcdp.store.again import resume_command
-from hpcdp.store.root import latest_version, open_layout
+from hpcdp.store.root import latest_version, open_layout, resume_command
 from hpcdp.study.stored import stored_databases
 
 Floats = NDArray[np.float64]

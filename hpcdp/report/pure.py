@@ -30,7 +30,7 @@ from hpcdp.report.tables import (
     to_csv,
 )
 from hpcdp.results.result import Result
-from hpcdp.store.again import resume_command
+from hpcdp.store.root import resume_command
 from hpcdp.study.pairs import describe_pair
 
 _SHOWN = 30  # pairs or rows that a text lists

@@ -16,7 +16,7 @@ from hpcdp.results.result import Result
 from hpcdp.results.sequential import SequentialAudit
 from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.verdict import PURE, Separation, Verdict, round_up
-from hpcdp.store.again import resume_command
+from hpcdp.store.root import resume_command
 from hpcdp.study.file import Study
 
 NONE = "none"

@@ -20,11 +20,10 @@ from hpcdp.clusters.folder import JobFolder, driver_name, job_folder
 from hpcdp.engine.index import Index, read_index
 from hpcdp.engine.method import method_of
 from hpcdp.errors import DamagedError, StoreError, StudyError
-from hpcdp.store.again import resume_command
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import holder, read_leases
 from hpcdp.store.records import count_damaged, foreign, read_records, record_names
-from hpcdp.store.root import open_latest
+from hpcdp.store.root import open_latest, resume_command
 from hpcdp.study.problem import Problem
 from hpcdp.study.versions import read_problem
 

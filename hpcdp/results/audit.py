@@ -20,7 +20,7 @@ from hpcdp.notions.box import Limits, epsilon_lower, error_limits, margins, mu_l
 from hpcdp.notions.resolution import share_level
 from hpcdp.results.result import Result
 from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION, Shown
-from hpcdp.store.again import resume_command
+from hpcdp.store.root import resume_command
 from hpcdp.study.claims import Claim, as_claim
 
 if TYPE_CHECKING:

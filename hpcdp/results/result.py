@@ -28,8 +28,8 @@ from hpcdp.store.layout import Layout
 from hpcdp.store.records import foreign
 from hpcdp.store.results import Arrays
 from hpcdp.study.claims import Claim, parse_claim
+from hpcdp.study.combinations import method_named, name_of_method
 from hpcdp.study.file import Study
-from hpcdp.study.methods import method_named, name_of_method
 from hpcdp.study.pairs import LEFT_OUT, describe_pair
 from hpcdp.study.reuse import FOLDS
 from hpcdp.study.stored import changed_words

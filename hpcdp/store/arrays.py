@@ -1,4 +1,6 @@
-"""Zarr arrays in the one form that hpcdp writes: format 3, numbers, one file, a checksum a chunk; all else is damage.
+"""Zarr arrays in the one form that hpcdp writes: format 3, numbers, one file, a checksum a chunk; all else is damage. States.
+
+A state is the named arrays of one object in a file of NumPy's, npz.
 
 A store may come from a stranger, and zarr does what metadata says: it looks codecs up by name, of which some run code that the
 array holds. So an array is read only where its metadata are what hpcdp writes for its shape and type, and decoded here: zarr
@@ -7,9 +9,12 @@ takes 0.3 s to load, and five to ten times as long to read or write.
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
 import shutil
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -24,6 +29,7 @@ from numpy.typing import NDArray
 
 from hpcdp._base.files import open_regular, read_metadata
 from hpcdp.errors import DamagedError
+from hpcdp.keys import digest_array, digest_json
 
 _TYPES = {
     "bool",
@@ -276,3 +282,59 @@ def fingerprint(outputs: NDArray[Any]) -> str:
     words, others = raw[: raw.size // 8 * 8].view(np.uint64), raw[raw.size // 8 * 8 :]
     total = int(words.sum(dtype=np.uint64)) + int(others.sum(dtype=np.uint64))
     return f"{google_crc32c.value(raw):08x}{total % (1 << 64):016x}"
+
+
+_CHECKSUM = ".checksum"  # the name of one more array, which no loss may use
+_MOST = 1 << 62  # bytes of a file: memory is what limits them
+
+State = Mapping[str, NDArray[Any]]
+
+
+def digest_of(state: State) -> str:
+    """Digest of the names and values."""
+    return digest_json({name: digest_array(array) for name, array in state.items()})
+
+
+def bytes_of(state: State) -> int:
+    """Bytes of all arrays."""
+    return sum(array.nbytes for array in state.values())
+
+
+def _checksum(state: State) -> NDArray[Any]:
+    return np.frombuffer(digest_of(state).encode(), np.uint8)
+
+
+def dump_state(file: BinaryIO, state: State) -> None:
+    """Write the arrays by name, and their checksum; equal arrays give equal bytes."""
+    np.savez(file, **{**state, _CHECKSUM: _checksum(state)})  # type: ignore[arg-type]
+
+
+def state_bytes(state: State) -> bytes:
+    """The same in memory."""
+    file = io.BytesIO()
+    dump_state(file, state)
+    return file.getvalue()
+
+
+def read_state(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays by name; DamagedError where there are none, or a checksum does not match."""
+    with damage_of(path), open_regular(path, _MOST) as file, zipfile.ZipFile(file) as parts:
+        refuse_more_than_free(sum(part.file_size for part in parts.infolist()))
+        for part in parts.infolist():
+            _refuse_other_size(parts, part)
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as arrays:
+            state = {name: arrays[name] for name in arrays.files}
+        if state.pop(_CHECKSUM, np.zeros(0)).tolist() != _checksum(state).tolist():
+            raise ValueError("its values do not match their checksum")
+    return state
+
+
+def _refuse_other_size(parts: zipfile.ZipFile, part: zipfile.ZipInfo) -> None:
+    """ValueError where an array says that it is larger than it is."""
+    with parts.open(part) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+    if math.prod(shape) * dtype.itemsize > part.file_size:
+        raise ValueError(f"{part.filename} has {part.file_size} bytes, too few for its shape, {shape}")

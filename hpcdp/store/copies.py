@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-from hpcdp._base.files import read_bytes
+from hpcdp._base.files import read_bytes, replaced
 from hpcdp.store.layout import COPY, Layout
 from hpcdp.store.records import read_json, write_json
 
@@ -95,9 +94,8 @@ def sent_files(layout: Layout, paths: Iterable[Path]) -> dict[str, bytes]:
 
 def _put(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.parent / f".{uuid4().hex}"
-    new.write_bytes(data)
-    new.replace(path)  # another child may write the same
+    with replaced(path) as new:  # another child may write the same
+        new.write_bytes(data)
 
 
 def _modules(folder: Path) -> Iterator[Path]:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from hpcdp._base.files import open_regular
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array, digest_json
+from hpcdp.store.arrays import dump_state, read_state
 from hpcdp.store.fence import replacing
 from hpcdp.store.layout import Generation, Layout
-from hpcdp.store.states import dump_state, read_state
 
 Database = NDArray[Any]
 

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ VERSION = 4
 
 EXPORTED = "export.json"
 """In an exported copy of a result, which is no store."""
-
 
 COPY = "HPCDP_COPY"
 """Variable of the environment of child processes on a node that works with a copy: where that is."""
@@ -46,11 +44,6 @@ class Generation(int):
 
     def __getnewargs__(self) -> tuple[int, str]:  # type: ignore[override]
         return int(self), self.run
-
-
-@lru_cache(64)  # every file that a run writes asks for its own gate
-def _lease_path(root: Path, *names: str) -> Path:
-    return root.joinpath("lease", *names)
 
 
 @dataclass(frozen=True)
@@ -136,15 +129,15 @@ class Layout:
 
     def lease_file(self, generation: int) -> Path:
         """Who took this generation."""
-        return _lease_path(self.root, f"{generation:06d}.json")
+        return self.lease / f"{generation:06d}.json"
 
     def gate(self, generation: int) -> Path:
         """The folder that all changes of a generation pass; a file once it is closed (see `hpcdp.store.fence`)."""
-        return _lease_path(self.root, f"{generation:06d}")
+        return self.lease / f"{generation:06d}"
 
     def passage(self, generation: Generation) -> Path:
         """The folder of a run within its gate."""
-        return _lease_path(self.root, f"{generation:06d}", generation.run)
+        return self.gate(generation) / generation.run
 
     @property
     def jobs(self) -> Path:

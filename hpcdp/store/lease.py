@@ -14,12 +14,16 @@ import errno
 import json
 import math
 import os
+import platform
 import re
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -166,7 +170,7 @@ def holder(layout: Layout) -> dict[str, Any] | None:
     if not last:
         return None
     owner = _read(layout.lease_file(last))
-    if owner.get("released") or _gone(owner):
+    if owner.get("released") or (owner.get("host") == host_name() and not is_alive(owner)):
         return None
     return {**owner, "generation": last, "age": _age(layout, layout.lease_file(last))}
 
@@ -198,11 +202,6 @@ def _held(layout: Layout, generation: int, owner: dict[str, Any]) -> str:
         f"{generation}, last heartbeat {owner['age']:.0f} s ago; wait for it or end it (a lease of another host is taken "
         f"over {STALE:.0f} s after its last heartbeat)"
     )
-
-
-def _gone(owner: dict[str, Any]) -> bool:
-    """Whether the owner was a process of this host that does not run any more."""
-    return owner.get("host") == host_name() and not is_alive(owner)
 
 
 def _age(layout: Layout, path: Path) -> float:
@@ -272,3 +271,33 @@ def _ticks(process: int) -> int | None:
         return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
         return None
+
+
+_PACKAGES = ("hpcdp", "numpy", "scipy", "scikit-learn", "numba", "zarr", "dask", "distributed")
+
+
+def provenance() -> dict[str, Any]:
+    """Who computes: package versions, the commit when known, host, Python, and the time now."""
+    versions = {}
+    for name in _PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "unknown"
+    return {
+        "packages": versions,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "host": socket.gethostname(),
+        "platform": platform.platform(),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _commit() -> str | None:
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None

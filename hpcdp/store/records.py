@@ -89,12 +89,7 @@ def commit(layout: Layout, kind: str, name: str, body: dict[str, Any], generatio
 
 
 def commit_all(layout: Layout, entries: Iterable[Entry], generation: Generation) -> None:
-    """Add records to the journal of this run, all at once, down to the disk.
-
-    Raises:
-        LeaseError: a later run has taken the store; it does not read them.
-        OSError: they could not be written, or not all of them.
-    """
+    """Add records to the journal of this run, all at once, down to the disk; LeaseError as `commit`, OSError where that fails."""
     check_generation(layout, generation)
     try:
         _append(layout.journal(generation), entries, "r+b")

@@ -45,7 +45,8 @@ def write_results(layout: Layout, arrays: Arrays, head: dict[str, Any], generati
         whole, before = _root(layout, folder, sorted(arrays), head), _metadata(layout.root)
         before["attributes"]["complete"] = 0
         _put_root(layout, before, generation)
-        for name in {*_stored_names(layout), *arrays}:
+        there = [path.name for path in layout.root.iterdir() if _metadata(path).get("node_type") == "array"]
+        for name in {*there, *arrays}:
             discard(layout, generation, layout.root / name)
             if name in arrays:
                 replace(layout, generation, folder / name, layout.root / name)
@@ -63,11 +64,6 @@ def _put_root(layout: Layout, metadata: dict[str, Any], generation: Generation) 
     """Replace the root's metadata."""
     with replacing(layout, generation, layout.root / "zarr.json") as new:
         new.write_text(json.dumps(metadata))
-
-
-def _stored_names(layout: Layout) -> list[str]:
-    """Names of the root arrays that are there."""
-    return [path.name for path in layout.root.iterdir() if _metadata(path).get("node_type") == "array"]
 
 
 def _metadata(folder: Path) -> dict[str, Any]:

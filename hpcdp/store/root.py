@@ -1,19 +1,21 @@
-"""The root of a store: made, opened, told apart from other folders."""
+"""The root of a store: made, opened, told apart from other folders, and gone on with."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hpcdp._base.asked import option
+from hpcdp._base.asked import option, typed
 from hpcdp._base.files import absolute, describe_link, make_folders, read_attributes
-from hpcdp.errors import StoreError, StudyError
+from hpcdp.errors import HpcdpError, StoreError, StudyError
 from hpcdp.store.fence import create_exclusively
 from hpcdp.store.layout import EXPORTED, VERSION, Layout, group_metadata
+from hpcdp.store.records import read_json
 
 MARK = {"hpcdp": VERSION}
 """Attributes of a store's root."""
@@ -134,3 +136,38 @@ def refuse_links(root: Path) -> None:
                 below = levels - 1 if levels else _DEPTHS.get(entry.name, 1)
                 if below and entry.is_dir(follow_symlinks=False):
                     folders.append((entry.path, below))
+
+
+def resume_command(store: str | Path, place: str | Path = "local", changed: bool = False) -> str:
+    """The words to type; where the store's study was given what no store holds, what to do in Python.
+
+    place: where the run is to compute, as `--cluster` takes it. changed: with other code than it began with.
+    """
+    if needs_objects(store):
+        allowed = ", with allow_changed_code=True" if changed else ""
+        return f"hpcdp.run with the study's function or DataFrames given again, and the store {typed(store)}{allowed}"
+    there = ["--cluster", str(place)] if str(place) != "local" else []
+    there += ["--allow-changed-code"] * changed
+    return f"hpcdp resume {typed(store)}{''.join(f' {shlex.quote(word)}' for word in there)}"
+
+
+def needs_objects(store: str | Path) -> bool:
+    """Whether the latest study of a store was given a function or DataFrames as objects."""
+    try:
+        layout = Layout(Path(store))
+        body = read_json(layout.study(latest_version(layout)))
+    except (OSError, ValueError, HpcdpError):
+        return False
+    study = body.get("study") if isinstance(body, dict) else None
+    parts = _parts(study) if isinstance(study, dict) else []
+    return any(isinstance(part, dict) and {"function", "frame"} & part.keys() for part in parts)
+
+
+def _parts(study: dict[str, Any]) -> list[Any]:
+    """Where a stored study may name an object."""
+    mechanism, pairs = study.get("mechanism"), study.get("pairs")
+    given = pairs.get("given") if isinstance(pairs, dict) else None
+    relative = pairs.get("relative") if isinstance(pairs, dict) else None
+    parts = [mechanism.get("call")] if isinstance(mechanism, dict) else []
+    parts += [pair.get("d") for pair in given[:1] if isinstance(pair, dict)] if isinstance(given, list) else []
+    return parts + ((relative.get("databases") or [])[:1] if isinstance(relative, dict) else [])

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
 from hpcdp.errors import DamagedError
 from hpcdp.mechanisms.outputs import Outputs, Schema
-from hpcdp.store._outputs import read_chunks, read_outputs, write_outputs
 from hpcdp.store.arrays import fingerprint
 from hpcdp.store.fence import discard
 from hpcdp.store.layout import Layout
 from hpcdp.store.packs import KIND as PACKS
-from hpcdp.store.packs import open_pack, pack_of, prints_in, recorded_pack, recorded_packs
+from hpcdp.store.packs import (
+    open_pack,
+    pack_of,
+    prints_in,
+    read_chunks,
+    read_outputs,
+    recorded_pack,
+    recorded_packs,
+    write_outputs,
+)
 from hpcdp.store.records import has_record, read_records, set_aside
 from hpcdp.store.stages import Stage
 
@@ -111,18 +119,12 @@ def place_of(layout: Layout, stage: Stage, law: str, block: int) -> tuple[tuple[
 
 def known_prints(layout: Layout, stage: Stage, laws: Container[str]) -> Iterator[tuple[str, int, list[str]]]:
     """Law, number and the fingerprints of the chunks of every block of a stage of these laws; none of damaged records."""
-    for name, prints in _all_prints(layout):
+    own = ((name, body.get("fingerprints")) for name, body in read_records(layout, SAMPLES) if isinstance(body, dict))
+    packed = (block for _, blocks in recorded_packs(layout) if isinstance(blocks, Mapping) for block in blocks.items())
+    prints: Any
+    for name, prints in chain(own, packed):
         if (place := stage.block_named(name)) is not None and place[0] in laws and _are_of(prints, stage, place[1]):
             yield *place, prints
-
-
-def _all_prints(layout: Layout) -> Iterator[tuple[str, Any]]:
-    """The name of every block, and what its record has for fingerprints."""
-    for name, body in read_records(layout, SAMPLES):
-        if not isinstance(body, DamagedError):
-            yield name, body.get("fingerprints")
-    for _, blocks in recorded_packs(layout):
-        yield from () if isinstance(blocks, DamagedError) else blocks.items()
 
 
 def set_block_aside(layout: Layout, kind: str, name: str) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.errors import DamagedError
+from hpcdp.store.arrays import read_state
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import record_names
-from hpcdp.store.states import read_state
 
 _NAME = re.compile(r"(?P<stage>[a-z]+)-(?P<start>\d+)-(?P<stop>\d+)-(?P<samples>\d+)(?:-(?P<side>[01]))?")
 BOTH = (0, 1)

@@ -1,19 +1,150 @@
-"""The section [at_risk] of a study file: which ε a query's sampled sensitivity allows (Dandekar, Basu, Bressan, PoPETs 2021)."""
+"""[at_risk] of a study, which ε a query's sampled sensitivity allows (Dandekar, Basu, Bressan, PoPETs 2021), and its draws.
+
+Pairs of neighbouring databases are drawn from a population: how far a query's answers are apart, and the loss of noise on them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from hpcdp.errors import StudyError
-from hpcdp.mechanisms.pair_draws import PairDraws
+from hpcdp._base.raised import Blamed, readable
+from hpcdp.errors import MechanismError, StudyError
 from hpcdp.mechanisms.user_code import import_callable, refuse_call, source_digest
 from hpcdp.notions.at_risk import order_statistic
 from hpcdp.study.section import WHOLE, Key, Section, one_of_types, refuse_all_but_one
+
+SENSITIVITY, LOSS, NUMBERS = 0, 1, 2
+"""Columns of an output: S, L of one draw of noise, and how many numbers the query returns."""
+
+
+class _Kept:
+    """Two databases' memory, used again for each pair: to touch fresh memory costs more than most queries."""
+
+    def __init__(self) -> None:
+        self._all = self._other = np.empty(0)
+
+    def take(self, population: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:
+        """Rows of a population, which a query may change."""
+        shape = (len(places), *population.shape[1:])
+        if (self._all.dtype, self._all.shape) != (population.dtype, shape):
+            self._all = np.empty(shape, population.dtype)
+        return np.take(population, places, axis=0, out=self._all, mode="clip")  # which does not copy through a buffer
+
+    def own(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """A copy of rows."""
+        if (self._all.dtype, self._all.shape) != (rows.dtype, rows.shape):
+            self._all = np.empty_like(rows, subok=False)
+        np.copyto(self._all, rows)
+        return self._all
+
+    def other(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """All rows but the last but one, in memory of their own."""
+        if (self._other.dtype, self._other.shape, self._other.strides) != (
+            rows.dtype,
+            rows[1:].shape,
+            rows[1:].strides,
+        ):
+            self._other = np.empty_like(rows[1:], subok=False)
+        self._other[:-1] = rows[:-2]
+        self._other[-1:] = rows[-1:]
+        return self._other[:]  # a view: a query may write a shape or a flag too
+
+
+@dataclass(frozen=True)
+class PairDraws:
+    """Two databases share all rows but the last, and have one of their own each, of `rows` rows; every row is drawn by itself.
+
+    source: draws rows, fn(size, rng, **parameters); None: rows of the population, each as likely as every other, with
+    replacement. scale: of the Laplace noise.
+    """
+
+    query: Callable[[NDArray[Any]], Any]
+    source: Callable[..., Any] | None
+    parameters: Mapping[str, Any]
+    rows: int
+    scale: float
+
+    def draw(self, database: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """(size, 3) float64: S = ‖f(x) − f(y)‖₁, the loss of f(x) + noise, and k, of each pair; it raises MechanismError."""
+        draws, kept = np.empty((size, 3)), _Kept()
+        with Blamed("the query", MechanismError) as guard:
+            for place in range(size):
+                draws[place] = self._pair(database, rng, kept)
+                guard.end_copy()
+        return draws
+
+    def draw_each(self, databases: NDArray[Any], rng: np.random.Generator) -> None:
+        """Nothing: rows are drawn here."""
+
+    def _pair(self, population: NDArray[Any], rng: np.random.Generator, kept: _Kept) -> tuple[float, float, int]:
+        rows = self._rows(population, rng, kept)
+        other = kept.other(rows)
+        first, second = self._answer(rows[:-1]), self._answer(other)
+        if first.shape != second.shape:
+            raise MechanismError(
+                f"the query returned {first.size} numbers of one database and {second.size} of another"
+            )
+        noise = rng.laplace(scale=self.scale, size=first.size)
+        with np.errstate(over="ignore"):
+            shift = _difference(first, second)
+            far = np.abs(shift)
+            distance = float(far.sum())
+        if not np.isfinite(distance):
+            raise MechanismError("two answers of the query are so far apart that it is no float")
+        most = distance / self.scale
+        # |noise + shift| − |noise| without a difference of large numbers
+        loss = float(np.clip(2.0 * np.sign(shift) * noise + far, -far, far).sum()) / self.scale
+        return distance, min(max(loss, -most), most), shift.size  # rounding may lift |L| above S/scale
+
+    def _rows(self, population: NDArray[Any], rng: np.random.Generator, kept: _Kept) -> NDArray[Any]:
+        if self.source is None:
+            return kept.take(population, rng.integers(population.shape[0], size=self.rows + 1))
+        with Blamed("the population's callable"):
+            given, references = _given(self.source, self.rows + 1, rng, self.parameters)
+            is_ours = (
+                type(given) is np.ndarray and given.flags.owndata and given.flags.writeable and references <= _ALONE
+            )
+            rows = np.asarray(given)
+        if rows.ndim not in (1, 2) or rows.shape[0] != self.rows + 1 or rows.dtype.kind not in "biuf":
+            raise MechanismError(
+                f"the population's callable returned {rows.dtype} of shape {rows.shape}; accepted: numbers of shape "
+                f"({self.rows + 1},) or ({self.rows + 1}, columns)"
+            )
+        return rows if is_ours else kept.own(rows)  # what somebody holds, they may draw from again
+
+    def _answer(self, database: NDArray[Any]) -> NDArray[Any]:
+        answer = np.asarray(self.query(database))
+        if answer.dtype.kind not in "biuf" or answer.ndim > 1 or not answer.size or not np.isfinite(answer).all():
+            shown = readable(np.array2string(answer, threshold=8, edgeitems=2), 80)
+            raise MechanismError(f"the query returned {shown}; accepted: a finite number or a vector of them")
+        return np.atleast_1d(answer).copy()  # a query may answer from the same memory again
+
+
+def _difference(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
+    """Each first − second, rounded once: integers that are no floats, and longer floats, are subtracted as they are."""
+    kind = np.result_type(first, second, np.float64)
+    are_whole = first.dtype.kind in "biu" and second.dtype.kind in "biu"
+    if are_whole and max(abs(int(most)) for array in (first, second) for most in (array.max(), array.min())) > _EXACT:
+        return (first.astype(object) - second.astype(object)).astype(np.float64)
+    return np.asarray(first.astype(kind) - second.astype(kind), np.float64)
+
+
+def _given(source: Callable[..., Any], size: int, rng: Any, parameters: Mapping[str, Any]) -> tuple[Any, int]:
+    """What the source returns, and how many references to it there are."""
+    given = source(size, rng, **parameters)
+    return given, sys.getrefcount(given)
+
+
+_EXACT = 2**53  # up to which all integers are floats
+_ALONE = _given(lambda size, _: np.empty(size), 1, None, {})[1]  # Python's version decides
 
 _MOST = 10**9  # pairs: their sensitivities are sorted in memory
 _PAIRS_A_CHUNK = 50
@@ -86,13 +217,10 @@ class AtRisk(Section):
 
 def sections_of(given: Any) -> dict[str, Any]:
     """The sections that a study with [at_risk] does not write: its query as a mechanism whose outputs are pairs' figures."""
-    mechanism: dict[str, Any]
-    estimate: dict[str, Any]
-    try:
+    mechanism: dict[str, Any] = {"call": "pair"}
+    estimate: dict[str, Any] = {"epsilons": ()}
+    with suppress(ValidationError):  # which the section itself tells of
         section = AtRisk.model_validate(given)
-    except ValidationError:  # which the section itself tells of
-        mechanism, estimate = {"call": "pair"}, {"epsilons": ()}
-    else:
         chunk = min(section.chunk, section.pairs)
         estimate = {"epsilons": (), "train": 1, "test": section.pairs, "chunk": chunk, "confidence": section.confidence}
         mechanism = {"call": section.query, "parameters": section.parameters}

@@ -34,10 +34,9 @@ from hpcdp.errors import StudyError
 from hpcdp.notions.curve import TradeOffCurve
 from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.notions.tensor import Bound, tensor
-from hpcdp.store.again import resume_command
 from hpcdp.store.records import foreign
 from hpcdp.store.results import read_results
-from hpcdp.store.root import latest_version, open_layout
+from hpcdp.store.root import latest_version, open_layout, resume_command
 from hpcdp.study.accountants import read_pld
 
 FORMS = {
@@ -79,11 +78,9 @@ class RenyiLimit:
 class Claim:
     """What a claim allows, for both directions of every pair.
 
-    Args:
-        text: the claim as it was written.
-        bound: the exact curve, or the known points, that it stands for.
-        is_estimate: whether it is the estimated spectrum of another run, no guarantee.
-        limit: what a claim of Rényi divergences says in its own words; `bound` is all that it means for tests.
+    text: the claim as it was written. bound: the exact curve, or the known points, that it stands for. is_estimate: whether it is
+    the estimated spectrum of another run, no guarantee. limit: what a claim of Rényi divergences says in its own words;
+    `bound` is all that it means for tests.
     """
 
     text: str
@@ -92,34 +89,15 @@ class Claim:
     limit: RenyiLimit | None = None
 
     def delta(self, epsilon: ArrayLike) -> NDArray[np.float64]:
-        """Return the largest delta that the claim allows at each level.
-
-        Args:
-            epsilon: levels >= 0, any shape.
-
-        Returns:
-            float64 of the shape of `epsilon`, between 0 and 1.
-
-        Raises:
-            ValueError: a negative or NaN level.
-        """
+        """The largest delta, float64 from 0 to 1, that the claim allows at each level; ValueError of a level below 0 or NaN."""
         return self.bound.spectrum(epsilon)
 
     def implied(self, epsilon: ArrayLike) -> NDArray[np.float64]:
-        """Return the largest delta that a mechanism which meets the claim at all levels can have at each level.
+        """The largest delta that a mechanism which meets the claim at all levels can have at each level, as `delta`.
 
         That is `delta`, but for points of a file: (1 - delta)/e^epsilon never rises, so what a point (e, d) claims also
         says delta <= 1 - exp(epsilon - e) (1 - d) at the levels below it. Points of a store are estimates, whose noise
         this would carry on, and stay as they are.
-
-        Args:
-            epsilon: levels >= 0, any shape.
-
-        Returns:
-            float64 of the shape of `epsilon`, between 0 and 1.
-
-        Raises:
-            ValueError: a negative or NaN level.
         """
         allowed = self.delta(epsilon)
         if not isinstance(self.bound, SpectrumPoints) or self.is_estimate:
@@ -152,17 +130,7 @@ class Claim:
         return self.bound.convex if isinstance(self.bound, TradeOffPoints) else self.bound.tradeoff
 
     def tradeoff(self, alpha: ArrayLike) -> NDArray[np.float64]:
-        """Return the smallest type-II error that the claim allows for a test of each size.
-
-        Args:
-            alpha: sizes between 0 and 1, any shape.
-
-        Returns:
-            float64 of the shape of `alpha`, between 0 and 1 - alpha.
-
-        Raises:
-            ValueError: a size out of range.
-        """
+        """The smallest type-II error, float64 from 0 to 1 - alpha, that the claim allows for a test of each size from 0 to 1."""
         return self.bound.tradeoff(alpha)
 
 
@@ -172,7 +140,7 @@ def factors_of(text: str) -> list[str]:
 
 
 def parse_claim(text: str, folder: Path = Path()) -> Claim:
-    """Read a claim.
+    """Read a claim; StudyError where the text is none, or its file or store does not hold one.
 
     `laplace(epsilon=...)`, `gaussian(mu=...)` and `gaussian(epsilon=..., delta=...)` (classical calibration,
     sensitivity 1) stand for that mechanism's exact curve, `dp(epsilon=..., delta=0)` for f_{epsilon,delta}.
@@ -182,18 +150,7 @@ def parse_claim(text: str, folder: Path = Path()) -> Claim:
     never rises, or with the header `alpha,beta`, points of a convex trade-off curve of (D, D') with strictly
     increasing alpha; `store(path)` is the estimated spectrum of another run. What holds between their levels is
     said at `SpectrumPoints` and `TradeOffPoints`. A path may stand in quotes. Claims joined by * are about a mechanism that
-    publishes the outputs of all of them, with independent coins; see `tensor`.
-
-    Args:
-        text: the claim.
-        folder: what relative paths are relative to, the current folder.
-
-    Returns:
-        the claim, ready to be asked for delta and trade-off.
-
-    Raises:
-        StudyError: the text is no claim, or its file or store does not hold one; the message names what was
-            given and what is accepted.
+    publishes the outputs of all of them, with independent coins; see `tensor`. Relative paths begin in `folder`.
     """
     parts = factors_of(text)
     if len(parts) > 1:

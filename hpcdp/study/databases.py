@@ -240,7 +240,13 @@ def to_database(value: Any, where: str) -> Database:
     if array.dtype.kind not in "biuf" or beyond or lost_integer(value, array) is not None:
         raise StudyError(f"{where}: numbers only; given: {_first_odd(value)}")
     array = exact_integers(value, array)
-    _refuse_rounded(value, array, where)
+    if (rounded := rounded_place(value, array)) is not None:  # told by size and place: what rows hold is private
+        place, number = rounded
+        column = f", column {place[1]}" if len(place) > 1 else ""
+        raise StudyError(
+            f"{where}: beside real numbers, integers that 64-bit floats hold, as all to 2**53; given: one of "
+            f"{number.bit_length():,} bits in row {place[0]}{column}, which would be rounded"
+        )
     if array.dtype.kind == "f":
         array = array.astype(np.float64)
         array[np.isnan(array)] = np.nan  # of one kind, so that equal databases have one key
@@ -249,17 +255,6 @@ def to_database(value: Any, where: str) -> Database:
     array = np.ascontiguousarray(array)
     array.setflags(write=False)
     return array
-
-
-def _refuse_rounded(items: Any, array: NDArray[Any], where: str) -> None:
-    """StudyError where an integer beside real numbers would be rounded, by size and place: what rows hold is private."""
-    if (rounded := rounded_place(items, array)) is not None:
-        place, number = rounded
-        column = f", column {place[1]}" if len(place) > 1 else ""
-        raise StudyError(
-            f"{where}: beside real numbers, integers that 64-bit floats hold, as all to 2**53; given: one of "
-            f"{number.bit_length():,} bits in row {place[0]}{column}, which would be rounded"
-        )
 
 
 def _first_odd(value: Any) -> str:
@@ -339,7 +334,7 @@ def _number(text: str) -> int | float | None:
     return value
 
 
-def _read_parquet(path: Path, where: str) -> NDArray[Any]:
+def _read_parquet(path: Path, where: str) -> NDArray[Any] | list[tuple[Any, ...]]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as parquet
@@ -362,14 +357,6 @@ def _read_parquet(path: Path, where: str) -> NDArray[Any]:
     if not columns:
         return np.empty((0, 0))
     array = np.column_stack(columns)
-    is_whole = array.dtype.kind == "f" and all(column.dtype.kind in "iu" for column in columns)
     if not array.size or array.dtype.kind != "f" or np.abs(array).max() < 2.0**53:
         return array
-    if not is_whole:
-        _refuse_rounded(list(zip(*(column.tolist() for column in columns), strict=True)), array, where)
-        return array
-    if array.max() >= 2.0**63 and (most := max(int(column.max()) for column in columns)) >> 63:
-        raise StudyError(f"{where}: integers {ACCEPTED}; given: one of {most.bit_length():,} bits")
-    return np.column_stack(
-        [column.astype(np.int64) for column in columns]
-    )  # of uint64 beside int64 NumPy makes float64
+    return list(zip(*(column.tolist() for column in columns), strict=True))  # NumPy may have rounded integers

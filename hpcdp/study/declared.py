@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.raised import describe_raised, interruptions
-from hpcdp.errors import MechanismError, StudyError
+from hpcdp.errors import MechanismError
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.user_code import import_callable
 
@@ -88,17 +88,3 @@ class Declared:
 
     def _wrong(self, returned: str) -> MechanismError:
         return MechanismError(f"{KEY}: {self.name} returned {returned}; accepted: {_ACCEPTED}")
-
-
-def refuse_declared(declared: Declared | None, trials: list[tuple[Outputs, str]]) -> None:
-    """StudyError where the predicate cannot be asked of trial outputs of D′, or one of them satisfies it.
-
-    trials: outputs, and which they are, in words.
-    """
-    if declared is None:
-        return
-    try:
-        for outputs, where in trials:
-            declared.refuse(outputs, where)
-    except MechanismError as error:
-        raise StudyError(str(error)) from None

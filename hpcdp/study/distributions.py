@@ -23,8 +23,8 @@ from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import canonical_json, digest_bytes
 from hpcdp.mechanisms._callable import CallableMechanism
 from hpcdp.mechanisms._program import ProgramMechanism
-from hpcdp.mechanisms.pair_draws import PairDraws
 from hpcdp.mechanisms.user_code import import_callable, refuse_call, source_digest
+from hpcdp.study.at_risk import PairDraws
 from hpcdp.study.file import Study
 from hpcdp.study.pairs import Distributional
 
@@ -34,7 +34,6 @@ Databases = NDArray[Any]
 _BLOCK_BYTES = 64 << 20  # of the databases in memory at once; a constant, because a block's draws depend on it
 _CELL_BYTES = 8
 _TRIAL_STREAM = 20240520
-
 
 Draws = CallableMechanism | ProgramMechanism | PairDraws
 """What draws outputs of one database, and of many at once where it can."""
@@ -197,17 +196,11 @@ def _load(number: int, section: Distributional, folder: Path) -> Distribution:
     refuse_call(function, f"{where}.call", section.call, "fn(size, rng, **parameters)", 1, None, **section.parameters)
     shape = _shape_of(function, section, where)
     _check_rows(section, shape, where)
-    outputs, source = _outputs_of(function, where), source_digest(section.call, folder)
-    return Distribution(number, section.call, section.parameters, shape, function, outputs, source)
-
-
-def _outputs_of(function: Callable[..., Any], where: str) -> Callable[..., Any] | None:
     outputs = getattr(function, "outputs", None)
-    if outputs is None:
-        return None
-    if not callable(outputs):
+    if outputs is not None and not callable(outputs):
         raise StudyError(f"{where}.call: its outputs must be callable; given: a {type(outputs).__name__}")
-    return outputs
+    source = source_digest(section.call, folder)
+    return Distribution(number, section.call, section.parameters, shape, function, outputs, source)
 
 
 def _shape_of(function: Callable[..., Any], section: Distributional, where: str) -> tuple[int, ...]:

@@ -26,18 +26,16 @@ from hpcdp.keys import digest_json
 from hpcdp.losses import kind_of
 from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms.exceptions import name_of_class
-from hpcdp.mechanisms.functions import import_path, name_of
 from hpcdp.mechanisms.tabular import Frames
+from hpcdp.mechanisms.user_code import import_path, name_of
 from hpcdp.study.at_risk import AtRisk, sections_of
-from hpcdp.study.combinations import refuse_combinations
+from hpcdp.study.combinations import method_named, name_of_method, refuse_combinations
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall, Pure
-from hpcdp.study.methods import method_named, name_of_method
 from hpcdp.study.pairs import Framed, FramedRows, Pairs
 from hpcdp.study.section import STORED, WHOLE, Key, Section
 
 _RESERVED = re.compile(r"[^A-Za-z0-9._+-]")
-
 
 _NAMES_CODE = re.compile(r"\bpld\s*\(")  # of claims
 
@@ -287,11 +285,7 @@ _LIST = "pairs.distributional"  # all others may be long, and hold no names
 
 
 def with_names(value: Any, folder: Path, key: str = "") -> Any:
-    """Keys of a study with names for objects; mechanism.call, which may be an object of any kind, is left as it is.
-
-    Raises:
-        StudyError: no import finds an object by its name.
-    """
+    """Keys of a study with names for objects, StudyError where no import finds one; mechanism.call is left as it is."""
     if isinstance(value, Mapping) and any(name.startswith(f"{key}." if key else "") for name in _NAMED):
         return {own: with_names(item, folder, f"{key}.{own}" if key else str(own)) for own, item in value.items()}
     if isinstance(value, list) and key in (_LIST, *_NAMED):

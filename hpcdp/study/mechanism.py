@@ -12,8 +12,8 @@ from hpcdp._base.plugins import import_path
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms import BUILTINS, READERS
 from hpcdp.mechanisms.code_digest import digest_function
-from hpcdp.mechanisms.functions import name_of, unsendable
 from hpcdp.mechanisms.special import MOST_RAISED
+from hpcdp.mechanisms.user_code import name_of, unsendable
 from hpcdp.study.section import NULL, Key, Seconds, Section, one_of_types
 
 
@@ -151,7 +151,6 @@ def _points(value: Any) -> Any:
 Number = bool | int | float | str
 Interval = tuple[float, float]
 Point = Number | tuple[Number, ...]
-
 
 _NUMBER = {"type": ["number", "string", "boolean"]}
 _INTERVAL = {"type": "array", "prefixItems": [{"type": "number"}] * 2, "minItems": 2, "maxItems": 2}

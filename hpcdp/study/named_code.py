@@ -12,8 +12,8 @@ from hpcdp._base.asked import option
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.losses import named_code, stores_pickles
 from hpcdp.mechanisms import BUILTINS, SCORES
-from hpcdp.mechanisms._builtin import named_callables
 from hpcdp.mechanisms.exceptions import is_imported
+from hpcdp.mechanisms.subsampled import named_callables
 from hpcdp.mechanisms.user_code import import_callable, lies_in, source_digest
 from hpcdp.store.layout import Layout
 from hpcdp.store.root import latest_version

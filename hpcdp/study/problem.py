@@ -16,11 +16,11 @@ from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.losses.counts import merge_thresholds
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.store.stages import Stage
+from hpcdp.study.combinations import method_named, name_of_method
 from hpcdp.study.databases import Database, Input, Pair, enumerate_pairs
 from hpcdp.study.declared import Declared
 from hpcdp.study.distributions import Conditional, Distribution
 from hpcdp.study.file import Study
-from hpcdp.study.methods import method_named, name_of_method
 from hpcdp.study.pairs import describe_pair, describe_side
 from hpcdp.study.sampler import Sampler
 from hpcdp.study.sizes import Sizes, first_sizes
@@ -146,10 +146,7 @@ class Problem:
         sizes = self.sizes_of(number)
         if name == "test" and sizes.split[side]:
             return Stage.of(name, sizes.tests[side], sizes.split[side], self.schema)
-        return self._stage(name, sizes.of(name, side))
-
-    def _stage(self, name: str, total: int) -> Stage:
-        return Stage.of(name, total, self.study.estimate.chunk, self.schema)
+        return Stage.of(name, sizes.of(name, side), self.study.estimate.chunk, self.schema)
 
     def sizes_of(self, number: int) -> Sizes:
         """Samples per database of a pair's stages after training, as the study says or a run has decided."""
@@ -202,15 +199,13 @@ class Problem:
     @property
     def kept_stages(self) -> tuple[Stage, ...]:
         """The stages whose samples stay in the store."""
-        stages: tuple[Stage, ...] = self.method.kept_stages(self)
-        return stages
+        return self.method.kept_stages(self)
 
     def once(self, make: Callable[[Problem], _T]) -> _T:
         """What a function makes of the problem, whatever sizes a run decides; made at the first call."""
         if make not in self.made:
             self.made[make] = make(self)
-        value: _T = self.made[make]
-        return value
+        return self.made[make]
 
     def describe_law(self, law: str) -> str:
         """Where a law's database comes from, in words."""

@@ -5,19 +5,17 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 from hpcdp._base.doing import patient, tell
 from hpcdp._base.node import NodeExecutor, ProcessDied
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.mechanisms.functions import Parcel
 from hpcdp.mechanisms.stored import StoredSamples
+from hpcdp.mechanisms.user_code import Parcel
 from hpcdp.notions.anchors import warm
 from hpcdp.store.layout import Layout
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.databases import Database, Pair, enumerate_pairs, load_databases
-from hpcdp.study.declared import refuse_declared
 from hpcdp.study.distributions import known_distributions, load_distributions
 from hpcdp.study.file import Study
 from hpcdp.study.named_code import names_code, own_sources
@@ -37,10 +35,10 @@ def resolve(study: Study, note: Note = lambda _: None, threads: int = 1) -> tupl
     has what a child process found, and cannot draw itself.
     """
     if not names_code(study):
-        return _resolved(study, note, threads)
+        return _resolved(study, threads, note)
     if not study.mechanism.isolated:
         note("mechanism.isolated = false is ignored: the study's code always runs in processes of its own")
-    problem, trial = _in_child(study, note, _resolved_apart, study.without_objects(), threads)
+    problem, trial = _in_child(study, note, _resolved, study.without_objects(), threads)
     for database in problem.databases:
         database.setflags(write=False)
     return (replace(problem, study=study) if problem.study.to_dict() == study.to_dict() else problem), trial
@@ -52,16 +50,16 @@ def resolve_stored(
     """The problem of one version of a store, tried out again; StudyError also where its code changed and that is not allowed."""
     problem = read_problem(layout, version)
     if not names_code(problem.study):
-        return _stored(layout, version, allow_changed_code, note, threads)
-    where = layout.root.resolve(), version, allow_changed_code, threads
-    stored, trial = _in_child(problem.study, note, _stored_apart, *where)
+        return _stored(layout, version, allow_changed_code, threads, note)
+    where = Layout(layout.root.resolve()), version, allow_changed_code, threads
+    stored, trial = _in_child(problem.study, note, _stored, *where)
     return replace(problem, sampler=stored.sampler, sources=stored.sources), trial
 
 
 def _in_child(study: Study, note: Note, function: Callable[..., Found], *arguments: Any) -> Found:
     """What a function finds in a process of its own, which ends with it; StudyError where it ends before."""
     parcel = Parcel.of(name_mechanism(study), study.handed) if study.handed else None
-    call = (function, arguments) if parcel is None else (parcel.call, (function, *arguments))
+    call = (_apart, (function, *arguments)) if parcel is None else (parcel.call, (_apart, function, *arguments))
     with NodeExecutor(1, patient(note)) as node:
         try:
             future = node.submit_pickled(pickle.dumps((*call, {})))
@@ -74,30 +72,23 @@ def _in_child(study: Study, note: Note, function: Callable[..., Found], *argumen
             raise StudyError(str(died)) from None
 
 
-def _resolved_apart(study: Study, threads: int) -> Found:
-    return _as_told(*_resolved(study, lambda text: tell(note=text), threads))
-
-
-def _stored_apart(root: Path, version: int, allow_changed_code: bool, threads: int) -> Found:
-    return _as_told(*_stored(Layout(root), version, allow_changed_code, lambda text: tell(note=text), threads))
-
-
-def _stored(layout: Layout, version: int, allow_changed_code: bool, note: Note, threads: int) -> Found:
-    problem = load_problem(layout, version, allow_changed_code)
-    trial = _tried(problem.study, problem.sampler, problem.pairs, note, threads)
-    problem.study.method.refuse_outputs(problem, trial)
-    return problem, trial
-
-
-def _as_told(problem: Problem, trial: Trial) -> Found:
-    """A problem as a child process tells it to its parent, where it cannot draw."""
+def _apart(function: Callable[..., Found], *arguments: Any) -> Found:
+    """In a child: what a function finds, as it is told to the parent, where the problem cannot draw."""
+    problem, trial = function(*arguments, lambda text: tell(note=text))
     study, shapes = problem.study, [distribution.shape for distribution in problem.distributions]
     sampler, distributions = Sampler.keys_only(study, problem.sampler.source), known_distributions(study, shapes)
     sources = own_sources(study, problem.distributions)
     return Problem(study, problem.databases, sampler, trial.schema, distributions, sources=sources), trial
 
 
-def _resolved(study: Study, note: Note, threads: int) -> tuple[Problem, Trial]:
+def _stored(layout: Layout, version: int, allow_changed_code: bool, threads: int, note: Note) -> Found:
+    problem = load_problem(layout, version, allow_changed_code)
+    trial = _tried(problem.study, problem.sampler, problem.pairs, note, threads)
+    problem.study.method.refuse_outputs(problem, trial)
+    return problem, trial
+
+
+def _resolved(study: Study, threads: int, note: Note) -> Found:
     databases, distributions = load_databases(study), load_distributions(study)
     sampler = Sampler.of(study)
     if isinstance(sampler.mechanism, StoredSamples):
@@ -144,8 +135,11 @@ def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Databa
 
 def _refuse_declared(problem: Problem) -> None:
     """StudyError where trial draws of the first D′ refute what the study declares, or it cannot be asked of them."""
-    if problem.study.mechanism.impossible is None:
+    if problem.declared is None:
         return
     law, size = problem.pair_laws[0][1], TRIAL_SIZE
     outputs = problem.sampler.trial(problem.laws[law], size, 0, problem.schema)
-    refuse_declared(problem.declared, [(outputs, f"{size} trial draws of {problem.describe_law(law)}")])
+    try:
+        problem.declared.refuse(outputs, f"{size} trial draws of {problem.describe_law(law)}")
+    except MechanismError as error:
+        raise StudyError(str(error)) from None

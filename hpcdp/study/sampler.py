@@ -16,22 +16,18 @@ from hpcdp._base.messages import did_you_mean
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_array, digest_bytes, law_keys, sequence
 from hpcdp.mechanisms import BUILTINS, READERS, SCORES, STORED
-from hpcdp.mechanisms._builtin import bind_builtin
 from hpcdp.mechanisms._callable import CallableMechanism, bind
 from hpcdp.mechanisms._pcg64 import PCG64
 from hpcdp.mechanisms._program import ProgramMechanism, bind_program, name_program, program_digest
 from hpcdp.mechanisms.code_digest import digest_function
 from hpcdp.mechanisms.exceptions import Catching
-from hpcdp.mechanisms.functions import held, other_there
 from hpcdp.mechanisms.outputs import Outputs, Schema, canonicalise, conform
-from hpcdp.mechanisms.pair_draws import PairDraws
-from hpcdp.mechanisms.scores import load_scores, models_digest
-from hpcdp.mechanisms.special import Raised, has_special, name_special
-from hpcdp.mechanisms.spelling import items_of
-from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_stored
+from hpcdp.mechanisms.special import Raised, has_special, items_of, name_special
+from hpcdp.mechanisms.stored import StoredSamples, files_digest, load_scores, load_stored, models_digest
+from hpcdp.mechanisms.subsampled import bind_builtin
 from hpcdp.mechanisms.tabular import Frames
-from hpcdp.mechanisms.user_code import import_callable, source_digest
-from hpcdp.study.at_risk import bind_pairs
+from hpcdp.mechanisms.user_code import held, import_callable, other_there, source_digest
+from hpcdp.study.at_risk import PairDraws, bind_pairs
 from hpcdp.study.databases import Input, frames_missing
 from hpcdp.study.distributions import Conditional, Draws
 from hpcdp.study.file import Study

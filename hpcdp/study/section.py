@@ -24,10 +24,8 @@ from pydantic import (
 
 _MOST_POINTS = 100_000  # of a grid: cells of one pair are twice as many
 
-
 ALWAYS: Any = object()
 """What the absence of a key means that every store has: nothing."""
-
 
 STORED = {"for": "a store"}
 """The context of what a store holds of a study (`Section`)."""

@@ -22,10 +22,10 @@ from hpcdp.errors import MechanismError, StudyError, UnansweredError
 from hpcdp.keys import digest_array
 from hpcdp.mechanisms._program import ProgramMechanism
 from hpcdp.mechanisms.outputs import Outputs, Schema, schema_of, widest
-from hpcdp.mechanisms.pair_draws import PairDraws
 from hpcdp.mechanisms.special import is_none, is_raised
 from hpcdp.mechanisms.stored import StoredSamples
 from hpcdp.study._timing import Timing, time_draws
+from hpcdp.study.at_risk import PairDraws
 from hpcdp.study.databases import Input
 from hpcdp.study.distributions import Conditional
 from hpcdp.study.sampler import TRIAL_SIZE, Sampler
@@ -38,7 +38,6 @@ _TIMING_SECONDS = 3.0
 _WAITING = 2.0  # seconds after which a program's start is told of
 _REPEATS = 0.5  # more equal outputs within a call than between two, as a share, after which it is looked at closely
 _CHANCE = 40.0  # −log of the chance below which equal outputs are no coincidence
-
 
 Tried = tuple[Sampler, Input]
 """What draws an input in words of its own, and the input."""

@@ -18,13 +18,12 @@ from hpcdp.store.layout import Generation, Layout, group_metadata
 from hpcdp.store.records import commit, has_record, put_json, read_record, record_names
 from hpcdp.store.root import MARK, has_lost_its_root, is_store, latest_version, open_layout
 from hpcdp.study.changes import describe_change, may_be_either, refuse_changes, same
-from hpcdp.study.decisions import with_decisions
 from hpcdp.study.distributions import Distribution, known_distributions, load_distributions
 from hpcdp.study.file import Study
 from hpcdp.study.named_code import own_sources
 from hpcdp.study.problem import Problem
 from hpcdp.study.sampler import Sampler
-from hpcdp.study.stored import code_of, databases_of, read_study_record, sound_study, study_of
+from hpcdp.study.stored import code_of, databases_of, read_study_record, sound_study, study_of, with_decisions
 
 _STUDY = "study"  # kind of records: a copy of each version
 
@@ -166,17 +165,12 @@ def _refuse_other(
     root: Path, old: dict[str, Any], body: dict[str, Any], problem: Problem, allow_changed_code: bool
 ) -> None:
     """StudyError where a stored study, or its code, is another than a problem's."""
-    refuse_changes(root, _either_way(old, problem.study), body)  # first: another callable has another source too
+    kept, study, known = old["study"].get("estimate"), problem.study, old
+    if study.at_risk is None and kept is not None and may_be_either(study.estimate, kept):  # the file names no loss
+        known = {**old, "study": {**old["study"], "estimate": {**kept, "loss": study.estimate.loss}}}
+    refuse_changes(root, known, body)  # first: another callable has another source too
     if not allow_changed_code:
         _refuse_changed_code(old, problem.sampler.source, problem.study, problem.sources)
     if old["schema"] != body["schema"]:
         words = describe_change("the outputs of mechanism.call", old["schema"], body["schema"])
         raise StudyError(f"{root} holds another study; changed: {words}; give another {option('store')}")
-
-
-def _either_way(old: dict[str, Any], study: Study) -> dict[str, Any]:
-    """What a store held, with the study's loss in place of its own where the file names none of both."""
-    kept = old["study"].get("estimate")
-    if study.at_risk is not None or kept is None or not may_be_either(study.estimate, kept):
-        return old
-    return {**old, "study": {**old["study"], "estimate": {**kept, "loss": study.estimate.loss}}}

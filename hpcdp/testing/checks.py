@@ -15,8 +15,8 @@ from hpcdp._base.rounding import at_least, at_most
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
 from hpcdp.keys import digest_json
 from hpcdp.mechanisms._callable import bind
-from hpcdp.mechanisms.functions import name_of
 from hpcdp.mechanisms.outputs import Outputs, Schema, canonicalise, schema_of, widest
+from hpcdp.mechanisms.user_code import name_of
 from hpcdp.study._timing import time_draws
 from hpcdp.study.claims import as_claim
 from hpcdp.study.trial_draws import equals_no_chance

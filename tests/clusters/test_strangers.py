@@ -24,8 +24,8 @@ from distributed import LocalCluster
 
 from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.folder import JobFolder
-from hpcdp.clusters.local import open_local
 from hpcdp.clusters.profile import Profile
+from hpcdp.clusters.scheduler import open_local
 from hpcdp.clusters.worker import WorkerJob, job_arguments
 
 STRANGER = "nobody"

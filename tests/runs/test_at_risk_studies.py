@@ -13,7 +13,7 @@ from scipy.integrate import quad
 import hpcdp
 from hpcdp import Study, StudyError, at_risk, load_result
 from hpcdp.driver.plan import plan
-from hpcdp.mechanisms.pair_draws import PairDraws
+from hpcdp.study.at_risk import PairDraws
 from hpcdp.study.resolving import resolve
 
 QUERIES = """

@@ -21,7 +21,7 @@ from hpcdp.cli.command import main
 from hpcdp.driver.driver import store_problem
 from hpcdp.engine.outcomes import unusable
 from hpcdp.errors import StudyError
-from hpcdp.store.again import resume_command
+from hpcdp.store.root import resume_command
 from hpcdp.study.file import Study
 from hpcdp.study.resolving import resolve
 

@@ -11,7 +11,7 @@ def reached() -> Iterator[str]:
     """The address of a scheduler with two workers, for commands in this process and in others."""
     import dask
 
-    from hpcdp.clusters.local import open_local  # Dask reads its configuration's place when it is imported
+    from hpcdp.clusters.scheduler import open_local  # Dask reads its configuration's place when it is imported
 
     with open_local(2) as place:
         security = place.client.security.get_tls_config_for_role("client")

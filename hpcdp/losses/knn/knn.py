@@ -110,7 +110,7 @@ def group(codes: Ints, size: int) -> list[Ints]:
 
 Learn = Callable[[Floats, Floats], VoteSource]
 
-# Strings and numbers as `hpcdp.mechanisms.spelling` writes them; parsing JSON would take three times as long.
+# Strings and numbers as `hpcdp.mechanisms.special` writes them; parsing JSON would take three times as long.
 _TOKENS = re.compile(rb'("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d*[1-9])?(?:e[+-]\d+)?)')
 _BETWEEN = b"[],nul"
 _GAP = b"{}"  # no canonical output has a brace outside a string

@@ -23,9 +23,8 @@ from hpcdp.losses.refined import CellTally, Pilot, refine
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.methods.sample_split.tally_plan import LearnPilots, Tally
 from hpcdp.notions.perturbed import perturbed_points
-from hpcdp.store.arrays import fingerprint
+from hpcdp.store.arrays import fingerprint, read_state
 from hpcdp.store.stages import Stage
-from hpcdp.store.states import read_state
 from hpcdp.store.tallies import BOTH, DamagedRecord, TallySpan, stored_tallies, sum_tallies
 from hpcdp.study.problem import Problem, describe_pairs
 

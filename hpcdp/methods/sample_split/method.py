@@ -30,10 +30,10 @@ from hpcdp.methods.sample_split.learning import TELLING, learn_pair, screen
 from hpcdp.methods.sample_split.tally_plan import tallies_left, tally_progress, tally_tasks
 from hpcdp.methods.sample_split.targets import decide, share_time
 from hpcdp.notions.spectrum import TOLD, told_pairs
+from hpcdp.store.arrays import State
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
-from hpcdp.store.states import State
 from hpcdp.study.combinations import PLAIN, SPECIAL
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem

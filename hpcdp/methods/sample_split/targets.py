@@ -22,11 +22,11 @@ from hpcdp.engine.task import Costs
 from hpcdp.methods.classes import training_counts
 from hpcdp.notions.spectrum import by_direction, exceedances
 from hpcdp.store.layout import Generation, Layout
-from hpcdp.study.decisions import commit_sizes, known_sizes
 from hpcdp.study.estimate import Target
 from hpcdp.study.pairs import describe_pair
 from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import MANY, Sizes
+from hpcdp.study.stored import commit_sizes, known_sizes
 
 LEARNING = 0.03
 """Share of the test draws that refining takes, and as many validation."""

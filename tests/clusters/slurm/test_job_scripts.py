@@ -13,7 +13,7 @@ from disturbed import SETTINGS, set_pause
 from journals import records
 from throwaway import ThrowawaySlurm
 
-from hpcdp.store.again import resume_command
+from hpcdp.store.root import resume_command
 
 ROOT = Path(__file__).parents[3]
 QUICKSTART = ROOT / "workflows" / "diabetes_mean.toml"

@@ -17,7 +17,7 @@ from hpcdp.notions.box import epsilon_lower, error_limits, margins, mu_lower, pr
 from hpcdp.report.audit import report
 from hpcdp.results.audit import audit
 from hpcdp.study.claims import Claim
-from hpcdp.study.methods import method_named
+from hpcdp.study.combinations import method_named
 
 # Limits of errors, and what they leave of a claim
 

@@ -15,7 +15,7 @@ from scipy.stats import binom
 from hpcdp.notions.bounds import joint_lower, joint_rejects, normal_upper
 from hpcdp.notions.resolution import ascend, largest_upper
 from hpcdp.report.notions import text as table_of
-from hpcdp.study.methods import method_named
+from hpcdp.study.combinations import method_named
 
 # limits of the learned set
 

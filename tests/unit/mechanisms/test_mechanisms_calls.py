@@ -11,8 +11,8 @@ from some_slow import some_slow
 
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms import BUILTINS, load_builtin
-from hpcdp.mechanisms._builtin import bind_builtin
 from hpcdp.mechanisms.local import bloom_bits
+from hpcdp.mechanisms.subsampled import bind_builtin
 
 SIZE = 200_000
 ROWS = [0, 3, 1, 1, 2]

@@ -13,7 +13,7 @@ from digits import DIGITS, QUICK, training
 from journals import records
 from refusing import refusal
 
-from hpcdp.mechanisms.scores import load_scores
+from hpcdp.mechanisms.stored import load_scores
 from hpcdp.store.layout import Layout
 from hpcdp.store.samples import read_blocks
 

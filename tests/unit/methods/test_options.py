@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from hpcdp import Study, StudyError
-from hpcdp.study.combinations import PLAIN, SPECIAL
-from hpcdp.study.methods import METHODS, method_named
+from hpcdp.study.combinations import METHODS, PLAIN, SPECIAL, method_named
 
 STUDY: dict[str, Any] = {
     "study": {"name": "s", "seed": 1},
