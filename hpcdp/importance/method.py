@@ -293,15 +293,15 @@ class ImportanceSampling(TapeResults):
             "cut-offs are included; asymptotic. It is the δ of the learned sets, which may hold less than δ. approx ≤: δ̂ plus "
             "about as many standard errors as the confidence level says, at one ε at a time; asymptotic, no limit of δ.",
             "up to the leftover ≥ X: by itself no bound on δ. δ ≥ X − e^ε·r holds for all pairs, directions and ε together with "
-            f"confidence {sure}; finite-sample. Draws from proposals tell nothing of outputs with a weight above the cut-off; r, "
-            "the leftover, is their probability in the set of X by the distribution that e^ε multiplies.",
+            f"confidence {sure}; finite-sample. Draws from proposals tell nothing of outputs with a weight above the cut-off. "
+            "The leftover r is the probability of such outputs in the set of X: under D′ (forward) or D (reverse).",
             f"certified ≥: δ is at least this, for all pairs, directions and ε together with confidence {sure}; finite-sample, "
             "with the limit of r that plain draws give. No number here bounds δ from above with certainty.",
         ]
 
     def describe_limits(self, sure: str) -> str:
         return (
-            f"* δ̂ is not significantly above 0. In rows without a star it is, simultaneously with confidence {sure} (asymptotic, "
+            f"* δ̂ is not significantly above 0. Rows without a star are, all together with confidence {sure} (asymptotic, "
             f"a separate test). The number after < is δ̂ plus as many standard errors as {sure} asks for at this ε alone, and at "
             "least 24 over the number of draws (asymptotic). It limits only the learned sets; δ may be larger."
         )

@@ -317,7 +317,7 @@ def _certificate(problem: Problem, costs: Costs, workers: int, pairs: int) -> st
         return f"{unasked}{words}{how_to_ask(e, needed)}"
     if needed > most:
         return f"{words}; {named} = {most:.2g} does not allow it: estimate, and what is certified up to the leftover, can be had"
-    return f"{words}; {named} = {most:.2g} allows it; none where no weight is above the cut-offs"
+    return f"{words}; {named} = {most:.2g} allows it; no plain draw is needed if no weight is above the cut-offs"
 
 
 def _aim(problem: Problem) -> tuple[float, float, str] | None:

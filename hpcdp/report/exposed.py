@@ -247,7 +247,7 @@ def _contents(result: Result) -> list[NDArray[Any]]:
     """The databases of a result, from its store; StudyError where it holds codes of DataFrames alone."""
     if result.study.framed:
         raise StudyError(
-            f"{option('show_rows', True)}: accepted for arrays; the store keeps the texts of a DataFrame as codes alone"
+            f"{option('show_rows', True)}: accepted for arrays; given: a DataFrame, whose texts are not stored"
         )
     layout = open_layout(result.layout.root)
     return stored_databases(layout, latest_version(layout))

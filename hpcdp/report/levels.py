@@ -96,9 +96,9 @@ def _level_notes(result: Result, levels: Sequence[Level]) -> list[str]:
             "probability r. At any smaller ε, δ(ε) ≥ δ − e^ε·r is certified."
         )
     paragraphs.append(
-        "ε̂: where the largest δ̂ falls to δ, an interval: its lower end follows from the study's ε on both sides, its upper "
-        "end is interpolated, linear in e^ε. Interpolation adds at most the width; what the learned set misses may lower both. ε̂ "
-        "and approx ≤ rest on the classifier too, and are at least what is certified."
+        "ε̂: an interval in which the largest δ̂ falls to δ. The δ̂ at the study's ε on both sides imply its lower end; its upper "
+        "end is interpolated between them, linear in e^ε. Interpolation adds at most the width; what the learned set misses may "
+        "lower both. ε̂ and approx ≤ rest on the classifier too, and are at least what is certified."
     )
     if any(level.found == BEYOND for level in levels):
         paragraphs.append("beyond the grid: the largest δ̂ is above δ at the study's last ε. Add larger ε.")

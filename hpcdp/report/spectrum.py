@@ -145,8 +145,9 @@ def _others_bounds(rows: Sequence[Entry], many: bool) -> list[str]:
         return []
     more = f" and at {len(others) - _NAMED} more ε (--format json)" if len(others) > _NAMED else ""
     pairs = any(row["lower_pair"] != row["pair"] for row in rows if row["lower"] > 0.0 and row["resolved"])
-    where = "a different pair or direction" if pairs else "the other direction"
-    return [f"The certified bound comes from {where} at ε = {', '.join(others[:_NAMED])}{more}."]
+    named, where = ("pair and direction", "others") if pairs else ("direction", "the other one")
+    listed = ", ".join(others[:_NAMED])
+    return [f"The table names the {named} of δ̂. The certified bound comes from {where} at ε = {listed}{more}."]
 
 
 def _notes(result: Result) -> list[str]:
@@ -156,8 +157,8 @@ def _notes(result: Result) -> list[str]:
     if certify is not None:
         anchors = ", ".join(f"{epsilon:g}" for epsilon in certify)
         paragraphs.append(
-            f"† no bound of its own: what the bounds at ε = {anchors} (estimate.certify), which share the failure "
-            "probability, say there: each limits P(S) and Q(S) of a set S, and so δ at every ε; as sure as they are."
+            f"† implied by the bounds at ε = {anchors} (estimate.certify), which share the failure probability: each "
+            "limits P(S) and Q(S) of a set S, and so δ at every ε, with the same confidence."
         )
     paragraphs += limit_words([result])
     if stated := result.accuracy():

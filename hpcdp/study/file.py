@@ -161,6 +161,8 @@ class Study(Section):
             data = parse_toml(text)
         except FileNotFoundError:
             raise StudyError(f"no study file at {path}") from None
+        except IsADirectoryError:
+            raise StudyError(f"{path} is a folder; accepted: a study file. hpcdp resume goes on with a store") from None
         except OSError as error:
             raise StudyError(f"cannot read the study file {path}: {error}") from None
         except ValueError as error:

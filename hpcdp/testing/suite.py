@@ -209,7 +209,9 @@ class Suite:
         if stale:
             self.said.append(f"not met, and to be declared again, since shares changed: {', '.join(stale)}")
         if unmet:
-            self.said.append(f"not met; take those that are no more out of {FILE}: {', '.join(unmet)}")
+            self.said.append(
+                f"not met in this session; delete checks that no longer exist from {FILE}: {', '.join(unmet)}"
+            )
 
 
 def _declared(key: str, declared: Declared) -> str:

@@ -93,7 +93,7 @@ def test_whose_a_bound_is_where_it_is_not_that_of_the_estimate(result: Result) -
     text = " ".join(call("show", result.store).stdout.split())
     words = ", ".join(f"{row['epsilon']:g} (pair {row['lower_pair']}, {row['lower_direction']})" for row in others[:4])
     has_others = any(row["pair"] != row["lower_pair"] for row in others)
-    where = "a different pair or direction" if has_others else "the other direction"
+    where = "others" if has_others else "the other one"
     assert f"The certified bound comes from {where} at ε = {words}" in text
     same = replace(result, arrays=dict(result.arrays))
     for name in ("pair", "direction"):

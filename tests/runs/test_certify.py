@@ -89,7 +89,7 @@ def test_a_store_goes_on_with_other_epsilons(ran: Callable[[str], Path]) -> None
     assert shares in call("plan", store.with_name("s.toml")).stdout
     assert records(store, "counts") == counted
     text = call("show", store).stdout
-    assert "† no bound of its own: what the bounds at ε = 0.5 (estimate.certify)" in text
+    assert "† implied by the bounds at ε = 0.5 (estimate.certify)" in text
     assert "This is a new estimate" in text
     assert [line.count("†") for line in re.findall(r"^ *[\d.]+ .*", text, re.MULTILINE)] == [1, 1, 0, 1, 1]
     some = json.loads(show(store))
