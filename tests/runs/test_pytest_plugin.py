@@ -70,7 +70,7 @@ def entries(pytester):
 def counts_of(result):
     """What each failed check counted, by its key: all that follows from its draws and its share."""
     text = result.stdout.str()
-    keys = re.findall(r"PrivacyViolation: (\S+): dp", text)
+    keys = re.findall(r"^E .*PrivacyViolation: (\S+): dp", text, re.MULTILINE)
     told = re.findall(r"probability at most (\S+)\n(?:.*\n)*?.*counts in S: (.*)\n.*\n?.*seed (\S+):", text)
     assert len(keys) == len(told)
     return dict(zip(keys, told, strict=True))
