@@ -27,7 +27,7 @@ def plain(text: str) -> str:
 
 
 def text_width() -> int:
-    """Columns to wrap sentences at: those of the terminal from 60 to 120, and 120 where the output is no terminal."""
+    """Columns to wrap sentences at: those of the terminal, or COLUMNS, from 60 to 120; 120 where there is neither."""
     return min(max(shutil.get_terminal_size((120, 24)).columns, 60), 120)
 
 

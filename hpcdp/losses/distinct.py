@@ -1,6 +1,6 @@
 """The distinct values of training outputs, and where an output is among them.
 
-Values are told apart by their 64-bit hashes , the same in every process: single numbers exactly, rows and bytes but for two
+Values are told apart by their 64-bit hashes, the same in every process: single numbers exactly, rows and bytes but for two
 given ones in 2⁶⁴. Where values would be too many, fewer bits tell classes of values apart (`hpcdp.losses.frequency`). Of
 single numbers hashes differ whenever the numbers do (every step can be undone); of rows and bytes two given values share one
 with probability 2⁻⁶⁴ (heuristic: the hash taken as random).

@@ -154,8 +154,7 @@ class Frequency:
 
     It is ±inf where one count is 0 and 0 where both are. Values that fewer than `rare` pooled training points hold are
     one value, which unseen values join when rare > 0. Equality decides: -0.0 is 0.0; rows and bytes are equal where their
-    64-bit hashes are. Many training points are read block by block, and at most `distinct` classes of values are told apart
-    (see `hpcdp.losses.frequency`).
+    64-bit hashes are. Many training points are read block by block, and at most `distinct` classes of values are told apart.
     """
 
     block_kinds: ClassVar[frozenset[str]] = frozenset({"bool", "int", "float", "bytes"})

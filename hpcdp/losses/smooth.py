@@ -1,8 +1,8 @@
 """smooth: L̂ as a smooth function of the output; for laws whose log-ratio is smooth the one that reaches the smallest δ.
 
 Numbers: the line is cut into cells, the training outputs are counted by cell, and L̂ is a smoothing spline of the
-log-ratio of the counts. Atoms have their own log-ratio. Vectors are brought to
-the line by logistic regression: a polynomial of degree 1 or 2 that estimates the log-ratio.
+log-ratio of the counts. Atoms have their own log-ratio. Vectors are brought to the line by logistic regression: a polynomial
+of degree 1 or 2 that estimates the log-ratio.
 """
 
 from __future__ import annotations

@@ -233,9 +233,9 @@ def program_digest(command: Sequence[str], folder: Path) -> str:
     for path in paths:
         try:
             if path.is_file():
-                parts.append(str(path.relative_to(folder) if path.is_relative_to(folder) else path).encode())
                 with path.open("rb") as file:
-                    parts.append(file_digest(file, partial(blake2b, digest_size=16)).digest())
+                    digest = file_digest(file, partial(blake2b, digest_size=16)).digest()
+                parts += [str(path.relative_to(folder) if path.is_relative_to(folder) else path).encode(), digest]
         except (OSError, ValueError):  # an argument that can be no path, or is not for us to read
             continue
     return digest_bytes(b"program", *parts)

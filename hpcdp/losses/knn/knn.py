@@ -285,7 +285,7 @@ class Knn:
 
         Scalars: a step function. Vectors: columns of few values are strata, the others have the metric; where all have
         few values, rows of enough points have their frequencies and the rare rows the metric. Strings: frequencies.
-        Sequences: what is no number makes strata (see `hpcdp.losses.knn.knn`).
+        Sequences: what is no number makes strata.
         """
         rule, points = self.parameters.k, p.size + q.size
         if isinstance(rule, int):

@@ -7,7 +7,7 @@ Both draw and train anew for each ε and each η. Their majority vote takes the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import exp
+from math import exp, inf
 from typing import Literal
 
 import numpy as np
@@ -51,7 +51,13 @@ def testing_risk(
         coins: the bits and the thinning.
         epsilon: at least 0. train, test: draws per database, at least 1.
         block: at most so many labelled draws at a time are tested, so that memory stays bounded.
+
+    Raises:
+        ValueError: epsilon is negative, or a number of draws is below 1.
     """
+    if epsilon < 0:
+        raise ValueError(f"epsilon: at least 0; given: {epsilon}")
+    _refuse_none(train, test, block)
     ones, zeros = 0, 0
     for size in _blocks(2 * train, block):
         labelled = _flip(coins, size, epsilon)
@@ -93,7 +99,13 @@ def count_rejections(
         coins: the thinning.
         eta: threshold on q/p, finite and above 0. train, test: draws per database, at least 1.
         block: at most so many outputs are drawn at a time.
+
+    Raises:
+        ValueError: eta is not above 0 or not finite, or a number of draws is below 1.
     """
+    if not 0.0 < eta < inf:
+        raise ValueError(f"eta: a finite number above 0; given: {eta}")
+    _refuse_none(train, test, block)
     zeros = _thin(coins, train, min(1.0, eta), block)
     ones = _thin(coins, train, min(1.0, 1.0 / eta), block)
     counter = _train(_in_blocks(draw_p, block), _in_blocks(draw_q, block), zeros, ones, parameters)
@@ -102,6 +114,11 @@ def count_rejections(
         sum(_count_label_1(counter, draw_p("test", size)) for size in sizes),
         sum(_count_label_1(counter, draw_q("test", size)) for size in sizes),
     )
+
+
+def _refuse_none(train: int, test: int, block: int) -> None:
+    if min(train, test, block) < 1:
+        raise ValueError(f"train, test and block: at least 1; given: {train}, {test}, {block}")
 
 
 def _thin(coins: np.random.Generator, draws: int, share: float, block: int) -> int:

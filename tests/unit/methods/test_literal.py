@@ -209,6 +209,23 @@ def test_equal_votes_do_not_reject():
     assert count_rejections(same["p"], same["q"], np.random.default_rng(0), 1.0, 1, 100, two, 64) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    "epsilon, train, test, block", [(-0.1, 1, 1, 1), (0.0, 0, 1, 1), (0.0, 1, 0, 1), (0.0, 1, 1, 0)]
+)
+def test_impossible_values_are_refused(epsilon, train, test, block):
+    with pytest.raises(ValueError, match="at least"):
+        risk(None, None, np.random.default_rng(0), epsilon, train, test, RULE, block)
+
+
+@pytest.mark.parametrize(
+    "eta, train, test, block",
+    [(0.0, 1, 1, 1), (-1.0, 1, 1, 1), (np.inf, 1, 1, 1), (np.nan, 1, 1, 1), (1.0, 0, 1, 1), (1.0, 1, 0, 1)],
+)
+def test_impossible_points_are_refused(eta, train, test, block):
+    with pytest.raises(ValueError, match=r"eta: a finite number above 0|at least 1"):
+        count_rejections(None, None, np.random.default_rng(0), eta, train, test, RULE, block)
+
+
 class Moved:
     """Draws of a Laplace pair after a change of unit, the same ones each time; they are kept as they were before it."""
 
