@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from hpcdp.analytic import exact
 from hpcdp.losses import make_loss
-from hpcdp.losses._sort import ascending
 from hpcdp.losses.local import UNIT, find_peak, weigh
-from hpcdp.losses.protocol import Loss, Side
+from hpcdp.losses.protocol import Loss, Side, ascending
 from hpcdp.mechanisms import load_builtin
 from hpcdp.methods.pure import Choice
 from hpcdp.notions.pure import LossAt, choose_regions, pure_lower

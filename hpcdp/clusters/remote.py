@@ -174,12 +174,8 @@ class OnDask(TaskExecutor):
                 tries += future.status == "finished" and not isinstance(error, OSError)  # no message was lost
                 if future.status == "error" or tries == _TRIES:
                     what = "raised" if future.status == "error" else "has a result that cannot be read:"
-                    _settle(
-                        own,
-                        PlaceError(
-                            f"the task {str(future.key).partition('-hpcdp-')[0]} {what} {describe_raised(error)}"
-                        ),
-                    )
+                    task = str(future.key).partition("-hpcdp-")[0]
+                    _settle(own, PlaceError(f"the task {task} {what} {describe_raised(error)}"))
                 await asyncio.sleep(_PAUSE)
             except BaseException as error:  # the loop ends: raised here, nobody would hear of it
                 _settle(own, PlaceError(f"a result cannot be fetched: {describe_raised(error)}"))

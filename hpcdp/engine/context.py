@@ -18,9 +18,8 @@ from hpcdp._base.raised import readable
 from hpcdp.engine.outcomes import ChunkError, Failure, Report
 from hpcdp.errors import DamagedError, MechanismError
 from hpcdp.losses import make_loss
-from hpcdp.losses._sort import ascending
 from hpcdp.losses.kind import STREAMED_BYTES
-from hpcdp.losses.protocol import Loss, Side, StreamedSide
+from hpcdp.losses.protocol import Loss, Side, StreamedSide, ascending
 from hpcdp.losses.views import Viewed, WithSpecial
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.store.arrays import fingerprint

@@ -212,7 +212,7 @@ class Derived:
     def describe_limits(self, sure: str) -> str:
         """What "<" and "*" of an estimate mean."""
         return (
-            f"* δ̂ is not significantly above 0. Rows without a star are, all together with confidence {sure} "
+            f"* δ̂ is not significantly above 0. Rows without a star are significant, all together with confidence {sure} "
             f'(finite-sample, a separate test). In "< x", P(S) − e^ε·Q(S) is below x for each set S that was learned for '
             f"{self.learned_for}, for this row alone with confidence {sure} (finite-sample); δ may be larger."
         )

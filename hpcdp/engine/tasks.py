@@ -22,8 +22,7 @@ from hpcdp.engine.series import Count, Learn, Series, record_name
 from hpcdp.engine.task import Task
 from hpcdp.errors import DamagedError, MechanismError, StoreError, StudyError
 from hpcdp.losses import make_loss
-from hpcdp.losses._sort import ascending
-from hpcdp.losses.protocol import Decides, Side
+from hpcdp.losses.protocol import Decides, Side, ascending
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.streams import Stream
 from hpcdp.notions.spectrum import lower_bounds

@@ -301,9 +301,9 @@ class ImportanceSampling(TapeResults):
 
     def describe_limits(self, sure: str) -> str:
         return (
-            f"* δ̂ is not significantly above 0. Rows without a star are, all together with confidence {sure} (asymptotic, "
-            f"a separate test). The number after < is δ̂ plus as many standard errors as {sure} asks for at this ε alone, and at "
-            "least 24 over the number of draws (asymptotic). It limits only the learned sets; δ may be larger."
+            f"* δ̂ is not significantly above 0. Rows without a star are significant, all together with confidence {sure} "
+            f"(asymptotic, a separate test). The number after < is δ̂ plus as many standard errors as {sure} asks for at this ε "
+            "alone, and at least 24 over the number of draws (asymptotic). It limits only the learned sets; δ may be larger."
         )
 
     def describe_needed(self, samples: int, now: int, leftover: int | None) -> str:

@@ -10,13 +10,31 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses._sort import ascending
 from hpcdp.mechanisms.outputs import Outputs
 
-__all__ = ["Counter", "Decides", "Decision", "Densities", "Loss", "Model", "Outputs", "Side", "StreamedSide"]
+__all__ = [
+    "Counter",
+    "Decides",
+    "Decision",
+    "Densities",
+    "Loss",
+    "Model",
+    "Outputs",
+    "Side",
+    "StreamedSide",
+    "ascending",
+]
 
 _BLOCK = 1 << 20
 _SPREAD = 1 << 18
+
+
+def ascending(values: NDArray[np.float64], is_own: bool = False) -> NDArray[np.float64]:
+    """Sorted copy of finite float64 values, shape (size,), with −0.0 as 0.0. is_own: whether the array may become it."""
+    out = values if is_own else values.copy()
+    out.sort()
+    out += 0.0  # −0.0 as 0.0
+    return out
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses._sort import ascending
 from hpcdp.losses._spline import fit_log_ratio
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.distinct import Distinct
@@ -32,7 +31,7 @@ from hpcdp.losses.line.step import (
     restore_projection,
     restore_steps,
 )
-from hpcdp.losses.protocol import Counter, Loss, Outputs, Side
+from hpcdp.losses.protocol import Counter, Loss, Outputs, Side, ascending
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

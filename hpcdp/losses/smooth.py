@@ -18,14 +18,13 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit, log_expit, ndtri
 
 from hpcdp._base.kernels import kernel
-from hpcdp.losses._sort import ascending
 from hpcdp.losses._spline import fit_log_ratio
 from hpcdp.losses.counts import classes_of
 from hpcdp.losses.kind import refuse_strings
 from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.line.step import ProjectedCounter, StepCounter, restore_steps
 from hpcdp.losses.parameters import PRODUCTS, SmoothParameters
-from hpcdp.losses.protocol import Outputs, Side
+from hpcdp.losses.protocol import Outputs, Side, ascending
 
 __all__ = ["Smooth", "SmoothLine", "SmoothParameters", "SmoothVectors"]
 

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from hpcdp._base.plugins import load_plugin, plugins
 from hpcdp.errors import MechanismError
 from hpcdp.losses import VIEWS
-from hpcdp.losses._sort import ascending
 from hpcdp.losses.distinct import Distinct
 from hpcdp.losses.frequency import Frequency, FrequencyCounter, FrequencyModel
 from hpcdp.losses.parameters import FrequencyParameters
-from hpcdp.losses.protocol import Counter, Decides, Decision, Loss, Model, Outputs, Side
+from hpcdp.losses.protocol import Counter, Decides, Decision, Loss, Model, Outputs, Side, ascending
 from hpcdp.mechanisms.outputs import canonicalise
 from hpcdp.mechanisms.special import has_special, is_special
 from hpcdp.mechanisms.user_code import import_callable

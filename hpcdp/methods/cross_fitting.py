@@ -21,8 +21,7 @@ from hpcdp.errors import DamagedError, MechanismError, StoreError
 from hpcdp.keys import digest_json
 from hpcdp.losses import validate_parameters
 from hpcdp.losses._alone import refuse_batch_dependent
-from hpcdp.losses._sort import ascending
-from hpcdp.losses.protocol import Loss, Outputs, Side
+from hpcdp.losses.protocol import Loss, Outputs, Side, ascending
 from hpcdp.methods.choice import describe_reuse, part_seconds
 from hpcdp.methods.classes import Exceed
 from hpcdp.methods.sample_split.derive import estimates_of, threshold_of

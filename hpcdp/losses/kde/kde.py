@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses._sort import ascending
 from hpcdp.losses.counts import PlainCounter
 from hpcdp.losses.kde import _kernels as kernels
 from hpcdp.losses.kde._density import Line, Plane, Summary, choose_bandwidths
 from hpcdp.losses.line.step import Lookup, StepCounter
 from hpcdp.losses.parameters import KdeParameters, refuse_unestimable
-from hpcdp.losses.protocol import Outputs, Side
+from hpcdp.losses.protocol import Outputs, Side, ascending
 
 __all__ = ["Kde", "KdeParameters", "LineModel", "PlaneModel"]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from hpcdp.losses._sort import ascending
+from hpcdp.losses.protocol import ascending
 
 
 @settings(max_examples=100)
