@@ -17,9 +17,8 @@ from paper_figures.seeds import draw, resolved, with_seed
 from hpcdp.analytic import exact
 from hpcdp.engine.index import first_of
 from hpcdp.losses import make_loss
-from hpcdp.losses._sort import ascending
 from hpcdp.losses.local import UNIT, find_peak, weigh
-from hpcdp.losses.protocol import Side
+from hpcdp.losses.protocol import Side, ascending
 from hpcdp.methods.pure import choose_from, pure_keys
 from hpcdp.notions.pure import LossAt, pure_lower
 from hpcdp.study.file import Study
