@@ -17,6 +17,9 @@ from hpcdp.notions.renyi import LARGEST_ORDER, ORDER
 
 
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, **given: Any) -> None:
+        super().__init__(allow_abbrev=False, **given)
+
     def error(self, message: str) -> NoReturn:
         if message.startswith("unrecognized") and " --claim" in message:  # as in run STUDY --claim "dp(epsilon=1)"
             message += (

@@ -17,7 +17,7 @@ from hpcdp._base.asked import asking, path_of
 from hpcdp._base.shared import own_files
 from hpcdp._base.signals import as_interruptions, ignored
 from hpcdp.clusters import TaskExecutor, Where, default_workers, parse_place
-from hpcdp.driver.plan import refuse_endless, refuse_unfit
+from hpcdp.driver.plan import drawing_words, refuse_endless, refuse_unfit
 from hpcdp.engine.execute import Outcome, execute, run_batches
 from hpcdp.engine.executors import Executors, Options, at_once, refuse_place
 from hpcdp.engine.index import Index, read_index
@@ -101,7 +101,10 @@ def run(
     options = Options(cluster, workers, client, allow_changed_code, trust_code)
     parsed, root = read_study(study, store)
     with progress_shown(progress) as display:
-        problem, trial = resolve(parsed, display.note, parse_place(cluster).library_threads)
+        where = parse_place(cluster)
+        problem, trial = resolve(parsed, display.note, where.library_threads)
+        if words := drawing_words(problem, trial, at_once(options, where)):
+            display.note(words)
         return run_problem(problem, trial, root, options, display)
 
 

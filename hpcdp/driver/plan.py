@@ -35,7 +35,7 @@ from hpcdp.study.problem import Problem
 from hpcdp.study.resolving import resolve
 from hpcdp.study.trial_draws import Trial
 
-_LONGEST_DRAWING = 7 * 86400.0
+_LONGEST_DRAWING, _LONG_DRAWING = 7 * 86400.0, 60.0
 _TELLING = 0.1  # a call's own cost is shown where it is more than this part of what a chunk's draws cost
 _NAMED = 10  # pairs that a warning names
 _START, _START_HERE = 3.0, 1.0  # seconds, with and without workers
@@ -248,9 +248,7 @@ def _equal_words(pairs: Sequence[int]) -> str:
 
 def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
     """StudyError when drawing databases from distributions would take more than a week with all workers busy."""
-    amounts = method_of(problem).amounts(problem)
-    draws, calls = amounts.draws, amounts.calls
-    seconds = (draws * trial.seconds_per_draw + calls * trial.seconds_per_call) / max(1, workers)
+    draws, seconds = _drawing_alone(problem, trial, workers)
     if problem.distributions and seconds > _LONGEST_DRAWING:
         raise StudyError(
             f"pairs.distributional: drawing {draws:,} outputs, each of a database of its own, would take about "
@@ -258,6 +256,21 @@ def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
             "rows or values, give the mechanism an each(databases, rng), or the distribution an outputs(size, rng, row, "
             "value) that draws M(D) directly"
         )
+
+
+def drawing_words(problem: Problem, trial: Trial, workers: int) -> str:
+    """How long drawing takes and what takes less, before a run; empty where it is short."""
+    draws, seconds = _drawing_alone(problem, trial, workers)
+    if seconds < _LONG_DRAWING:
+        return ""
+    return f"drawing {draws:,} outputs takes about {duration(seconds)}; a smaller train and test take less"
+
+
+def _drawing_alone(problem: Problem, trial: Trial, workers: int) -> tuple[int, float]:
+    """How many outputs are drawn, and the seconds that takes with all workers busy."""
+    amounts = method_of(problem).amounts(problem)
+    seconds = amounts.draws * trial.seconds_per_draw + amounts.calls * trial.seconds_per_call
+    return amounts.draws, seconds / max(1, workers)
 
 
 def refuse_unfit(problem: Problem, store: Path | None = None) -> None:

@@ -117,8 +117,8 @@ def notes(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> list[s
     """What verdicts rest on."""
     result = verdicts[0].result
     lines = [
-        f"violated: certified ≥ is above the claim; finite-sample, {result.method.basis}. gap/se, chance and sample "
-        "sizes are asymptotic and take the classifier as it is; what it misses lowers δ̂.",
+        f"violated: certified ≥ is above the claim; finite-sample, {result.method.basis}. Gaps in standard errors (gap/se), "
+        "chance and sample sizes are asymptotic and take the classifier as it is; what it misses lowers δ̂.",
         *limit_words([result]),
     ]
     if result.method.further_bounds:

@@ -141,6 +141,8 @@ def _try_out(
             if is_late:
                 break
             size = _affordable(sampler, database) if number == 0 else size
+            if number == 0 and size < TRIAL_SIZE:
+                note(f"{sampler.named} takes more than {_SLOW_SECONDS} s for an output: trial draws may take a minute")
             outputs, may_be_mixed = sampler.first_trial(database, size)
             are_sequences.append(may_be_mixed)
             if number == 0:

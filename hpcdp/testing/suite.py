@@ -207,10 +207,10 @@ class Suite:
             "nothing was tested"
         )
         if stale:
-            self.said.append(f"not met, and to be declared again, since shares changed: {', '.join(stale)}")
+            self.said.append(f"not run this time, and to be declared again, since shares changed: {', '.join(stale)}")
         if unmet:
             self.said.append(
-                f"not met in this session; delete checks that no longer exist from {FILE}: {', '.join(unmet)}"
+                f"declared before and not run this time: {', '.join(unmet)}; delete from {FILE} those that no longer exist"
             )
 
 

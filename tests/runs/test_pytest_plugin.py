@@ -7,12 +7,14 @@ import sys
 
 import pytest
 
-import hpcdp.notions._joint_kernels  # a run that loads libraries itself unloads them at its end, for the next to load again
-import hpcdp.testing.suite  # noqa: F401
+from hpcdp.notions.bounds import joint_lower
 from hpcdp.testing.suite import digest_installed
 
 pytest_plugins = "pytester"
 pytestmark = pytest.mark.slow
+joint_lower(
+    1, 2, 0, 2, 1.0, 0.5
+)  # what a run in this process loads, it unloads at its end; Numba cannot be loaded twice
 
 SUITE = """
 import numpy as np

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from commands import write_study
 
+import hpcdp
 from hpcdp.driver.plan import plan
+from hpcdp.engine.progress import Progress
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.store.stages import Stage
 from hpcdp.study.file import Study
@@ -46,3 +48,30 @@ def test_a_slow_mechanism_is_tried_out_on_few_draws(tmp_path: Path) -> None:
     assert planned.tasks["sample"] > 8
     assert planned.drawing > 700 * 0.35 / 2
     assert " a draw (measured)" in str(planned)
+
+
+@pytest.mark.parametrize("seconds", [0.01, pytest.param(0.37, marks=pytest.mark.slow)])
+def test_a_run_of_hours_says_so_before_it_draws(seconds: float, tmp_path: Path) -> None:
+    study = write_study(
+        tmp_path, ONE_A_DRAW.replace("0.37", str(seconds)), rows=[0], train=10_000, test=10_000, chunk=10
+    )
+    said: list[str] = []
+
+    class Enough(Exception):
+        """Of a run that has said what it had to say."""
+
+    class Stopping(Progress):
+        def note(self, text: str) -> None:
+            said.append(text)
+
+        def begin(self, label: str, units: float) -> None:
+            raise Enough
+
+    with pytest.raises(Enough):
+        hpcdp.run(study, tmp_path / "s.zarr", workers=0, progress=Stopping())
+    *slow, drawing = said
+    assert len(slow) == (seconds > 0.3)
+    assert all("takes more than 0.3 s for an output" in words for words in slow)
+    assert drawing.startswith("drawing 40,000 outputs takes about ")
+    given, unit = drawing.split()[5:7]
+    assert 0.9 * 40_000 * seconds <= float(given) * {"min;": 60.0, "h;": 3600.0}[unit] < 10 * 40_000 * seconds

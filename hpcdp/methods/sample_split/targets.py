@@ -280,7 +280,9 @@ def _words(target: Target, forecast: Forecast, after: Sizes, leads: bool) -> str
     else:
         what = f"δ({forecast.epsilon:g}) is about {forecast.delta:.2g}"
         if forecast.draws > target.most:
-            what += f", which would take {forecast.draws:.1g} draws per database: the target cannot be had"
+            what += (
+                f", which would take {forecast.draws:.1g} draws per database, more than target.most = {target.most:.1g}"
+            )
     if not leads:
         return f"{what}; another leads"
     if after.test and not after.refine:
