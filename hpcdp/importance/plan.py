@@ -293,7 +293,8 @@ def _before(problem: Problem, costs: Costs, workers: int, pairs: int) -> Words:
         )
     lines.append(("leftover", _certificate(problem, costs, workers, pairs)))
     most = 4.0 * WEIGHING * pairs * (e.test if e.target is None else e.target.most)  # of both laws, and as long again
-    lines.append(("at most", f"the draws after the levels take {_takes(most, costs, workers)}"))
+    allowed = "" if e.target is None else "; that is all that target.most allows, and most targets need far less"
+    lines.append(("at most", f"the draws after the levels take {_takes(most, costs, workers)}{allowed}"))
     return lines
 
 
