@@ -209,6 +209,17 @@ def cell_table(
 
 
 @_jit
+def _prepared(
+    x0: float, n0: float, x1: float, n1: float, c: float, b_range: tuple[float, float], z: float
+) -> tuple[Cell, EventTable, bool, float]:  # fmt: skip
+    """A cell, its blocks as `cell_table` has them, and the reach of the cut-offs."""
+    z_cut = math.sqrt(max(z, 0.0) ** 2 - 2.0 * _CUT)
+    table, swapped = cell_table(x0, n0, x1, n1, c, b_range, z_cut)
+    most = x1 + np.floor((n0 - x0 + _TIE) * (n1 / n0 / c) * (1.0 + 2.0 * _TIE_SHARE))
+    return Cell(n0, n1, c, b_range[0], b_range[1], min(most, n1)), table, swapped, z_cut
+
+
+@_jit
 def joint_lower_cell(
     x0: float, n0: float, x1: float, n1: float, c: float, b_range: tuple[float, float],
     log_target: float, z: float, loss: float, floor: float
@@ -225,12 +236,9 @@ def joint_lower_cell(
         return lo
     if estimate <= 0.0:
         loss = max(loss, 0.5)  # a negative bound tells little: spend less time on it
-    z_cut = math.sqrt(max(z, 0.0) ** 2 - 2.0 * _CUT)
-    table, swapped = cell_table(x0, n0, x1, n1, c, b_range, z_cut)
+    cell, table, swapped, z_cut = _prepared(x0, n0, x1, n1, c, b_range, z)
     a_hat, b_hat = (x0 + 1.0) / (n0 + 2.0), (x1 + 1.0) / (n1 + 2.0)
     se = math.sqrt(a_hat * (1.0 - a_hat) / n0 + c * c * b_hat * (1.0 - b_hat) / n1)
-    most = x1 + np.floor((n0 - x0 + _TIE) * (n1 / n0 / c) * (1.0 + 2.0 * _TIE_SHARE))
-    cell = Cell(n0, n1, c, b_range[0], b_range[1], min(most, n1))
 
     if floor > lo and _coarse_log_probability(table, swapped, cell, floor, z_cut) > log_target + loss:
         return lo
@@ -342,8 +350,5 @@ def rejects_ratio(
     """Whether the test of `joint_lower_cell` rejects a <= theta + c b; c at least 1."""
     if x0 < 1.0 or c > 100.0 * n1:
         return False
-    z_cut = math.sqrt(max(z, 0.0) ** 2 - 2.0 * _CUT)
-    table, swapped = cell_table(x0, n0, x1, n1, c, b_range, z_cut)
-    most = x1 + np.floor((n0 - x0 + _TIE) * (n1 / n0 / c) * (1.0 + 2.0 * _TIE_SHARE))
-    cell = Cell(n0, n1, c, b_range[0], b_range[1], min(most, n1))
+    cell, table, swapped, z_cut = _prepared(x0, n0, x1, n1, c, b_range, z)
     return largest_log_probability(table, swapped, cell, theta, log_target, z_cut, loss, False)[0] <= log_target

@@ -14,16 +14,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hpcdp._check import integer, refusal
+from hpcdp._check import integer, open_unit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-def _failure(value: float) -> float:
-    if not 0.0 < value < 1.0:
-        raise refusal("failure", value, "a number above 0 and below 1")
-    return value
 
 
 def neighbour_constant(columns: int) -> float:
@@ -45,7 +39,7 @@ def corollary2(columns: int, epsilon: float, samples: float, failure: float, run
         runs: ordered pairs that the statement is about together: 2·t·m of Corollary 3, of t databases in T with at most m rows;
             m·t·|U|² of Corollary 4, of t distributions of m rows with |U| values.
     """
-    shared = _failure(failure) / integer("runs", runs, 1)
+    shared = float(open_unit("failure", failure)) / integer("runs", runs, 1)
     constant = 24.0 * neighbour_constant(columns) + 2.0
     return constant * math.exp(epsilon) * math.sqrt(math.log(4.0 / shared) / samples)
 
@@ -55,7 +49,7 @@ def risk_radius(epsilon: ArrayLike, tests: ArrayLike, failure: float) -> Floats:
 
     With probability >= 1 − β, for the classifier h that was learned, one cell at a time. n₂ = `tests` labelled samples.
     """
-    spread = math.log(2.0 / _failure(failure)) / (2.0 * np.asarray(tests, np.float64))
+    spread = math.log(2.0 / float(open_unit("failure", failure))) / (2.0 * np.asarray(tests, np.float64))
     return np.asarray(2.0 * np.exp(np.asarray(epsilon, np.float64)) * np.sqrt(spread))
 
 
@@ -65,7 +59,7 @@ def share_radius(epsilon: ArrayLike, test: ArrayLike, failure: float) -> Floats:
     n = `test` outputs of each side. Never above `risk_radius` with n₂ = 2n, as 1 + e^2ε <= 2e^2ε.
     """
     spread = (1.0 + np.exp(2.0 * np.asarray(epsilon, np.float64))) / np.asarray(test, np.float64)
-    return np.asarray(np.sqrt(0.5 * math.log(2.0 / _failure(failure)) * spread))
+    return np.asarray(np.sqrt(0.5 * math.log(2.0 / float(open_unit("failure", failure))) * spread))
 
 
 def worst_share_error(epsilon: float, test: int, is_sound: bool = True) -> float:

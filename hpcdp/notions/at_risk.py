@@ -8,7 +8,9 @@ there is one noise, so that γ₁ overstates P(|L| <= ε), fourfold at ε₀ = 1
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -201,9 +203,8 @@ def optimum(epsilon0: ArrayLike, cost: float, people: float, law: Literal["model
     """
     if law not in ("model", "exact"):
         raise refusal("law", law, '"model", "exact"')
-    level0 = _positive("epsilon0", epsilon0)
     accepted = "a number from 1e-300 to 1e7: beyond, rounding makes ε equal to ε₀ or to 0"
-    level0 = _refuse("epsilon0", level0, (level0 < 1e-300) | (level0 > 1e7), accepted)
+    level0 = _numbers("epsilon0", _positive("epsilon0", epsilon0), accepted, 1e-300, 1e7)
     amount = non_negative("cost", cost) * non_negative("people", people)
     best = np.array([(_best_of_model if law == "model" else _best_of_exact)(float(e)) for e in level0.flat])
     best = best.reshape(level0.shape)
@@ -239,24 +240,14 @@ def order_statistic(pairs: int, cover: float, confidence: float) -> int:
         raise ValueError(
             f"{n:,} pair{'s cover' if n > 1 else ' covers'} at most {at_most(most, '.4f')}; {words} are needed"
         )
-    low, high = 0, n  # what `low` covers is too little, `high` is enough
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if binomial_lower(middle, n, level) >= share else (middle, high)
-    return high
+    return 1 + bisect_left(range(1, n), True, key=lambda rank: bool(binomial_lower(rank, n, level) >= share))
 
 
 def needed_pairs(cover: float, level: float) -> int | None:
     """The fewest pairs whose largest sensitivity has this cover at failure probability `level`; None: more than 2^53."""
-    low, high = 0, 1  # the first has too few, the second enough
-    while binomial_lower(high, high, level) < cover:
-        low, high = high, 2 * high
-        if high > _MOST_PAIRS:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if binomial_lower(middle, middle, level) >= cover else (middle, high)
-    return high
+    sizes = range(1, _MOST_PAIRS + 1)
+    needed = 1 + bisect_left(sizes, True, key=lambda pairs: bool(binomial_lower(pairs, pairs, level) >= cover))
+    return needed if needed <= _MOST_PAIRS else None
 
 
 def certified_cover(pairs: int, rank: int, confidence: float) -> float:
@@ -382,32 +373,20 @@ def _k(value: Any) -> int:
     return int(value)
 
 
-def _numbers(name: str, value: ArrayLike, accepted: str) -> Floats:
+def _numbers(name: str, value: ArrayLike, accepted: str, least: float, most: float) -> Floats:
     given = np.asarray(value)
     if given.dtype.kind not in "iuf":
         raise refusal(name, value, accepted)
-    return given.astype(np.float64)
-
-
-def _refuse(name: str, values: Floats, wrong: NDArray[np.bool_], accepted: str) -> Floats:
+    values = given.astype(np.float64)
+    wrong = ~((values >= least) & (values <= most))
     if wrong.any():
         raise refusal(name, float(values[wrong].flat[0]), accepted)
     return values
 
 
-def _level(name: str, value: ArrayLike) -> Floats:
-    values = _numbers(name, value, "a number >= 0")
-    return _refuse(name, values, ~(values >= 0.0), "a number >= 0")
-
-
-def _positive(name: str, value: ArrayLike) -> Floats:
-    values = _numbers(name, value, "a finite number > 0")
-    return _refuse(name, values, ~((values > 0.0) & np.isfinite(values)), "a finite number > 0")
-
-
-def _share(name: str, value: ArrayLike) -> Floats:
-    values = _numbers(name, value, "a number from 0 to 1")
-    return _refuse(name, values, ~((values >= 0.0) & (values <= 1.0)), "a number from 0 to 1")
+_level = partial(_numbers, accepted="a number >= 0", least=0.0, most=math.inf)
+_positive = partial(_numbers, accepted="a finite number > 0", least=5e-324, most=1.7976931348623157e308)
+_share = partial(_numbers, accepted="a number from 0 to 1", least=0.0, most=1.0)
 
 
 def _like(values: Any) -> Any:

@@ -355,8 +355,7 @@ def average(total: Wealth, parts: Sequence[Wealth]) -> Wealth:
 
 def is_refuted(wealth: Wealth, gamma: float) -> bool:
     """Whether the wealth was 1/gamma or more at some look; with probability at most gamma if the claim is true."""
-    if not 0.0 < real("gamma", gamma) < 1.0:
-        raise refusal("gamma", gamma, "a number above 0 and below 1")
+    real("gamma", gamma, "a number above 0 and below 1", lambda number: 0.0 < number < 1.0)
     return wealth.peak >= -log(gamma)
 
 

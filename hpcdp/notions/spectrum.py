@@ -110,30 +110,14 @@ def make_cells(
     """
     size = max(1, _AT_ONCE // max(1, 2 * epsilons.size))
     slices = [slice(start, start + size) for start in range(0, exceed.shape[0], size)] or [slice(None)]
-    parts = [
-        _cells_of(
-            exceed[s],
-            test[s],
-            None if training_share is None else training_share[s],
-            epsilons,
-            level[s],
-            confidence,
-            run,
-        )
-        for s in slices
-    ]
+    shares = np.zeros(exceed.shape) if training_share is None else np.nan_to_num(training_share)
+    parts = [_cells_of(exceed[s], test[s], shares[s], level[s], epsilons, confidence, run) for s in slices]
     delta, error, lower, upper = (np.concatenate(values) for values in zip(*parts, strict=True))
     return Cells(delta, error, lower, upper, exceed, test)
 
 
 def _cells_of(
-    exceed: Ints,
-    test: Ints,
-    training_share: Floats | None,
-    epsilons: Floats,
-    level: Floats,
-    confidence: float,
-    run: LowerBounds,
+    exceed: Ints, test: Ints, shares: Floats, level: Floats, epsilons: Floats, confidence: float, run: LowerBounds
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """δ̂, standard errors, lower and upper bounds of some pairs (see `make_cells`)."""
     known = (exceed >= 0).all(axis=-1)
@@ -144,7 +128,7 @@ def _cells_of(
     lower, upper, error = (np.full(known.shape, np.nan) for _ in range(3))
     lower[known] = 0.0
     if x.size:
-        share = np.zeros(x.shape) if training_share is None else np.nan_to_num(training_share[bounded])
+        share = shares[bounded]
         # where nothing is above 0 in training no bound will be, and the choice does not matter
         hopeful = share[:, 0] > c * share[:, 1]
         split = np.zeros(a.size, np.bool_)
