@@ -63,11 +63,7 @@ class Parts:
         return Parts(lines, self.log_p, mix(self.log_p, self.log_q))
 
     def renyi(self, order: float) -> float:
-        """D_order(P‖Q), order >= 1, where 1 is Kullback–Leibler; infinity where P has mass and Q has none.
-
-        Raises:
-            ValueError: an order so large that quadrature misses where the moment lies.
-        """
+        """D_order(P‖Q), order >= 1; infinity where P has mass and Q none; ValueError where quadrature misses the moment."""
         above = order - 1.0
         if order > 1.0:
             log_moment = self._log_integral(lambda log_p, log_q: _power(log_p, log_q, order))

@@ -91,11 +91,7 @@ def mechanism_law(mechanism: str) -> Callable[..., Added] | None:
 
 
 def complete(mechanism: str, parameters: Mapping[str, Any], builder: Builder | None = None) -> dict[str, Any]:
-    """A mechanism's parameters with their defaults: of a built-in's function, of others of what builds its pair.
-
-    Raises:
-        ValueError: they are not those that it takes.
-    """
+    """A mechanism's parameters with their defaults, of a built-in's function or of what builds its pair; ValueError of others."""
     signature = inspect.signature(load_builtin(mechanism) if builder is None or mechanism in BUILTINS else builder)
     own = list(signature.parameters.values())[3 if mechanism in BUILTINS else 2 :]  # behind databases, size and rng
     try:
@@ -223,10 +219,7 @@ def _shares(
     batch: int | None,
     rate: float | None,
 ) -> dict[int, float] | None:
-    """How often the mechanism has each of the laws on a batch; None where that is not known, or a third law occurs.
-
-    laws: one batch for each law that was found so far; it grows.
-    """
+    """How often each law is a batch's; None where unknown, or a third law occurs; laws: one batch of each found, which grows."""
     starts, lengths = find_runs(database)
     kinds = enumerate_batches(lengths, batch, rate)
     if kinds is None:

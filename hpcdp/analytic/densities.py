@@ -20,13 +20,7 @@ LogDensity = Callable[[NDArray[Any]], Array]
 
 
 def exact_log_density(mechanism: str, parameters: Mapping[str, Any], database: NDArray[Any]) -> LogDensity | None:
-    """The exact law of a built-in mechanism on one database; None where it is not known, or outputs have several columns.
-
-    Args:
-        mechanism: the name of a built-in mechanism, as in a study file; any other name gives None.
-        parameters: its keyword arguments, which it accepts.
-        database: which it accepts.
-    """
+    """The exact law of a built-in mechanism on a database; None where unknown, of other names, or with several columns."""
     law = mechanism_law(mechanism)
     if law is None and mechanism not in _LAWS:
         return None

@@ -48,11 +48,7 @@ _LAWS = {
 
 
 def noise_law(noise: str) -> Noise:
-    """Return the noise law of this name.
-
-    Raises:
-        ValueError: `noise` is neither "laplace" nor "exponential".
-    """
+    """Return the noise law of this name; ValueError where it is neither "laplace" nor "exponential"."""
     if noise not in _LAWS:
         raise refusal("noise", noise, '"laplace" or "exponential"')
     return _LAWS[noise]

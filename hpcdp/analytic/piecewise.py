@@ -110,10 +110,7 @@ class Piecewise(Curve):
             return Parts(self._lines, *(np.log(masses) for masses in self._atoms))
 
     def _masses(self, level: Array, eta: Array, *, strict: bool) -> tuple[Array, Array, Array, Array]:
-        """P(L < level), Q(L < level), P(L > level), Q(L > level); the last two with >= unless `strict`.
-
-        eta = exp(-level) decides for the atoms: a ratio q/p > eta is a loss below the level.
-        """
+        """P, Q(L < level), P, Q(L > level), the last two with >= unless `strict`; eta = exp(-level) decides for atoms."""
         below_p, below_q, above_p, above_q = self._cells.masses_below(level)
         upper = np.searchsorted(self._ratio, eta, side="right")
         lower = np.searchsorted(self._ratio, eta, side="left" if strict else "right")

@@ -79,11 +79,7 @@ class ApproximateDP(Curve):
 
 
 def approximate_tradeoff(alpha: Array, epsilon: float, delta: float) -> Array:
-    """Return f_{epsilon,delta}(alpha), the trade-off curve of (epsilon, delta)-differential privacy.
-
-    max{0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)}, equation 12 of Askin, Dette,
-    Dunsche, Kutta, Lu, Wei and Zikas (2025).
-    """
+    """Return f_{epsilon,delta}: max{0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)}, Askin et al. (2025)."""
     with np.errstate(divide="ignore", over="ignore"):
         # In log space, as e^epsilon overflows where alpha is 0.
         steep = 1.0 - delta - np.exp(epsilon + np.log(alpha))
@@ -155,15 +151,7 @@ class SpectrumPoints:
 
 
 def lower_hull(x: Array, y: Array) -> NDArray[np.intp]:
-    """Return the indices of the corners of the greatest convex minorant of points, with both ends.
-
-    Its slopes are the isotonic regression of the slopes between neighbours, weighted by their distances; the corners are
-    where its blocks begin.
-
-    Args:
-        x: strictly ascending, shape (k,), k >= 1.
-        y: shape (k,).
-    """
+    """Corners of the greatest convex minorant, x ascending: where blocks of the slopes' isotonic regression begin."""
     if x.size < 3:
         return np.arange(x.size)
     from scipy.optimize import isotonic_regression
@@ -175,14 +163,7 @@ def lower_hull(x: Array, y: Array) -> NDArray[np.intp]:
 
 
 def upper_envelope(steepness: Array, height: Array) -> tuple[Array, Array]:
-    """Return the corners between 0 and 1 of the largest of the lines height − steepness · a, and of the line 0.
-
-    Args:
-        steepness, height: shape (k,); at 1 each line is at most 0, at 0 at most 1.
-
-    Returns:
-        a ascending and the values there, shape (m,); the first at 0, the last at 1.
-    """
+    """Corners between 0 and 1 of the largest of the lines height − steepness · a, at 1 at most 0, at 0 at most 1, and of 0."""
     slopes, heights = np.append(steepness, 0.0), np.append(height, 0.0)
     order = np.lexsort((heights, slopes))
     slopes, heights = slopes[order], heights[order]
@@ -199,15 +180,7 @@ def upper_envelope(steepness: Array, height: Array) -> tuple[Array, Array]:
 
 
 def largest_excess(x: Array, y: Array, level: Array) -> Array:
-    """Return the largest 1 − y − e^level x on a convex polygon, which is at a corner.
-
-    Args:
-        x, y: the corners, x from 0 to 1 ascending and y from 1 to 0 falling, shape (k,); a drop at x = 0 has two of them.
-        level: >= 0, any shape; may be infinite.
-
-    Returns:
-        float64 of the shape of `level`.
-    """
+    """Return the largest 1 − y − e^level x on a convex polygon's corners, x from 0 to 1, levels >= 0 of any shape."""
     with np.errstate(divide="ignore", over="ignore"):
         factor = np.minimum(np.exp(level), np.finfo(np.float64).max)  # below the infinite slope of a drop
         steepness = -np.diff(y) / np.diff(x)

@@ -28,12 +28,7 @@ _BLOCK = 4_000_000  # numbers held at once
 
 @dataclass(frozen=True)
 class NoisyThreshold:
-    """Nodes z = threshold + rho, the weights of their expectation, and the logarithms of what a query does there.
-
-    Attributes:
-        edges: (panels + 1,). weights: (n,), quadrature weight times density of rho.
-        below, above: (n, K) log P(q_i + nu_i < z) and log P(q_i + nu_i >= z).
-    """
+    """Nodes of threshold + rho between edges, weights (n,) of their expectation, (n, K) log P(q_i + nu_i < z) and of >= z."""
 
     edges: Array
     weights: Array
@@ -84,12 +79,7 @@ def first_above(noisy: NoisyThreshold, start: int) -> Array:
 
 
 def tuple_probabilities(noisy: NoisyThreshold, tuples: NDArray[np.int64]) -> Array:
-    """Return the probabilities that the queries above are those of each row, one threshold for all.
-
-    Args:
-        noisy: of K queries.
-        tuples: (m, c) ascending indices; K fills the places not used, and then all K queries were answered.
-    """
+    """Return the probabilities that the queries above are those of each row (m, c), ascending, filled with K."""
     count = noisy.below.shape[1]
     below = _passed(noisy.below)
     odds = np.concatenate((noisy.above - noisy.below, np.zeros((len(noisy.weights), 1))), axis=1)
@@ -105,12 +95,7 @@ def tuple_probabilities(noisy: NoisyThreshold, tuples: NDArray[np.int64]) -> Arr
 
 
 def count_probabilities(noisy: NoisyThreshold, groups: NDArray[np.int64]) -> Array:
-    """Return the probabilities of how many queries of each group are above, flat, the last group fastest.
-
-    Args:
-        noisy: of one query per group.
-        groups: how many alike queries each group has, (g,).
-    """
+    """Return the probabilities of how many of each of (g,) groups of alike queries are above, flat, the last group fastest."""
     combinations = int(np.prod(groups + 1))
     out = np.zeros(combinations)
     step = max(1, _BLOCK // combinations)

@@ -285,11 +285,7 @@ def named_points(problem: Problem, choice: Choice) -> list[tuple[Any, tuple[floa
 
 
 def _pure(problem: Problem, index: Index) -> Arrays:
-    """Of each pair what training chose, its counts, and its certified limit; NaN and −1 where it is not tested.
-
-    The winner has the whole failure probability. Where all pairs are tested, half of it is shared equally and half is the
-    winner's, which training names.
-    """
+    """What training chose of each pair, its counts and limit; the winner has the level, or half where all pairs are tested."""
     pure, e, pairs = _section(problem), problem.study.estimate, len(problem.pairs)
     exceed = np.full((pairs, 2), -1, np.int64)
     choices = [known_choice(problem, index, number) for number in range(pairs)]
@@ -326,10 +322,7 @@ def _in_set(choice: Choice, histogram: Ints) -> Ints:
 
 
 def describe_pure(records: Records, arrays: Arrays, pairs: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """What `show --pure --format json` prints below "pure"; None while no pair is tested.
-
-    Of the pair with the largest certified limit: where all pairs are tested their limits hold together, so it may be picked.
-    """
+    """What `show --pure --format json` prints below "pure": of the largest limit, which may be picked."""
     certified = arrays["pure_certified"][1]
     known = np.flatnonzero(~np.isnan(certified))
     if not known.size:
@@ -363,10 +356,7 @@ def _entry(problem: Problem, index: Index, arrays: Arrays, number: int) -> dict[
 
 
 def _published(problem: Problem, index: Index, number: int, choice: Choice) -> dict[str, Any] | None:
-    """What the published method says of a pair, and the intervals at the outputs named beforehand. Asymptotic.
-
-    An interval knows no floor, and is null where a law has no test output that tells of it.
-    """
+    """What the published method says of a pair, and intervals at named outputs, which know no floor; null: untold. Asymptotic."""
     pure, e, peak = problem.study.pure, problem.study.estimate, choice.peak
     assert pure is not None
     if peak is None:

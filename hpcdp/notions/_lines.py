@@ -28,14 +28,7 @@ _ROUNDING = 1e-12  # added to a δ that was searched for, which must not be belo
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """What a claim says of an ordered pair (P, Q), as Q(R) <= delta + eta P(R) for every set R.
-
-    Slopes below 1 are about the other direction: with the complement S of R, P(S) <= (delta − 1 + eta)/eta + Q(S)/eta.
-
-    Args:
-        etas: slopes, above 0, float64 (S,).
-        deltas: from max(0, 1 − eta), which every pair attains, to 1, float64 (S,).
-    """
+    """What a claim says of (P, Q): Q(R) <= delta + eta P(R) for every R; etas (S,) above 0, deltas from max(0, 1 − eta) to 1."""
 
     etas: Floats
     deltas: Floats
@@ -63,12 +56,7 @@ def lines_from_delta(epsilons: ArrayLike, forward: ArrayLike, reverse: ArrayLike
 
 
 def lines_of(tradeoff: TradeOffFunction, orientation: Orientation = "both") -> Lines:
-    """The lines of a claimed trade-off curve, at some 40 slopes that its δ(ε) chooses, up to 84 where it is not symmetric.
-
-    Args:
-        tradeoff: T0, convex: the least type-II errors claimed at type-I errors from 0 to 1, an array of any shape.
-        orientation: "forward" when T0 is claimed of (D, D'), "reverse" when of (D', D), "both" when of both.
-    """
+    """Lines of a convex T0 at 40 to 84 slopes that its δ(ε) chooses; of (D, D') forward, of (D', D) reverse, or of both."""
 
     def first(levels: Floats) -> Floats:  # T0 of (D, D'): P(S) − e^ε Q(S)
         return _largest(tradeoff, 1.0, np.exp(levels))

@@ -26,9 +26,8 @@ _MOST = 1 << 20
 def inscribed(exact: Curve, tolerance: float) -> tuple[Floats, Floats]:
     """Return points of T, alpha ascending from 0; the lines between them are nowhere more than `tolerance` above T.
 
-    At the point of threshold η the line of slope −η supports T. So between two neighbours T lies in the triangle of their
-    two supporting lines and the chord. Thresholds are halved, on a logarithmic scale, until every triangle is at most
-    `tolerance` high and wide: a bound that is derived, not sampled, exact up to the rounding of the points.
+    At threshold η the line of slope −η supports T, so between two neighbours T lies in the triangle of their lines and the chord.
+    Thresholds are halved until every triangle is at most `tolerance` high and wide: derived, not sampled.
     """
     log_eta = np.concatenate(([np.inf], _FIRST, [-np.inf]))
     alpha, beta = _points(exact, log_eta)
@@ -88,10 +87,7 @@ _TILTS = np.geomspace(1e-3, 1e3, 25)
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """Masses under P and under Q of outcomes in the order of their loss log(p/q), from −∞ to ∞; float64 (k,) each.
-
-    The trade-off curve of this pair is the polygon with per database (p, −q) for each outcome, in this order.
-    """
+    """Masses under P and Q of outcomes by ascending loss log(p/q), (k,) each; the polygon has the step (p, −q) for each."""
 
     p: Floats
     q: Floats
@@ -156,9 +152,8 @@ def power(pair: Outcomes, count: int) -> Outcomes:
 def _on_grid(parts: Sequence[tuple[Outcomes, int]]) -> Outcomes:
     """The pair of independent outputs, each repeated as often as it says, with losses spread over a common grid.
 
-    Each loss goes to its two neighbours on the grid so that its masses under P and under Q stay what they are. The outcome
-    is a function of what it is spread to, so the curve of the result is on or below the exact one, up to rounding, and
-    by a second-order amount in the step (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022).
+    Each loss goes to its neighbours so that its masses under P and Q stay: the outcome is a function of what it is spread to, so
+    the curve is on or below the exact one (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022).
     """
     finite = [(pair.finite, count) for pair, count in parts]
     shared = [math.prod(float(masses(pair).sum()) ** count for pair, count in finite) for masses in (_p, _q)]

@@ -37,19 +37,9 @@ def anchor_level(
 ) -> Floats:
     """The level of each pair and direction on few of its cells, its anchors, whose bounds say most of all its cells.
 
-    A set's bound at one ε bounds δ at every other (`extended`), so that few sets can serve all ε. Which, and how each pair and
-    direction's level is shared by them, is chosen to make the mean square of the certified share of δ as large as training
-    samples promise, cells weighted by `level`. The choice is **heuristic**; that training samples alone make it keeps every bound
-    **finite-sample**. A bound of their own for all of up to 64 ε is among what is weighed.
-
-    Args:
-        level: failure probabilities, shape (pairs, 2, epsilons). training_share: shares of training outputs (…, 2), the side
-            that is not inflated first; NaN where unknown. test: sizes of the same shape. train: how many
-            training outputs these are shares of, (pairs, 2, 1, 2). Where shares are unknown, or of less than a hundredth of
-            the test outputs, the level stays as it is.
-
-    Returns:
-        Levels of the same shape and, for each pair and direction, the same sum, up to rounding; 0 of cells that are no anchors.
+    Which, and how much each has, makes the mean square of the certified share of δ as large as training promises: **heuristic**,
+    and by training samples alone, so that every bound stays **finite-sample**. Arrays (pairs, 2, epsilons); shares (…, 2), side
+    that is not inflated first, NaN: unknown. Levels stay where shares are unknown, or of too few outputs.
     """
     shares = np.clip(training_share, 0.0, 1.0)
     unseen = (shares == 0.0).all(axis=-1)  # no training output: what so many may have missed
@@ -76,15 +66,10 @@ def warm() -> None:
 def slopes(
     x: Ints, test: Ints, inflation: Floats, level: Floats, split: NDArray[np.bool_], lower: Floats
 ) -> tuple[Floats, Floats]:
-    """Limits on b = Q(S) that the bounds of cells (k,) pay for already, from below and from above; 0 where the bound is 0.
+    """Limits on b = Q(S) that bounds of cells (k,) pay for already, from below and above. **Finite-sample**.
 
-    The joint bound l on a − c·b pays for b in its two-sided Clopper–Pearson interval (Berger and Boos 1994), and a <= 1 makes b
-    at most (1 − l)/c. The region of the split bound is a corner: a's lower limit with b's upper limit, which is given twice.
-    **Finite-sample**, together with the bounds. Where l is 0 nothing is known of the set.
-
-    Args:
-        x, test: counts in the sets and in all, (k, 2), the side that is not inflated first. inflation: c = e^ε, above 0.
-        level: failure probabilities of the bounds. split: which are split bounds. lower: the bounds, from 0 to 1.
+    The joint bound l on a − c·b pays for b in its two-sided interval (Berger and Boos 1994), and a <= 1 makes b at most (1 −
+    l)/c. The region of the split bound is a corner: a's lower limit with b's upper limit, which is given twice.
     """
     least, most = np.zeros(lower.size), np.zeros(lower.size)
     held = lower > 0.0
@@ -99,8 +84,7 @@ def slopes(
 def extended(own: Floats, least: Floats, most: Floats, inflation: Floats) -> Floats:
     """What bounds and `slopes` of cells (…, epsilons) say of every cell of their pair and direction; 0 where nothing.
 
-    P(S) − c'·Q(S) is at least l − (c' − c)·b, with the limit on b that makes it least, and δ at c' is at least that. With b
-    from 0 to (1 − l)/c it is what `hpcdp.notions.implied` says of every bound. inflation: e^ε of the cells, (epsilons,).
+    P(S) − c'·Q(S) is at least l − (c' − c)·b, with the limit on b that makes it least, and δ at c' is at least that.
     """
     bounds = own.copy()
     for at in np.flatnonzero((own > 0.0).reshape(-1, own.shape[-1]).any(axis=0)):
@@ -146,9 +130,8 @@ def _promise(
 def _compare(shares: Floats, inflation: Floats, train: Floats, k: int, value: Floats) -> None:
     """What the sets of all cells promise of δ at cell k, into `value`, which holds what its own does.
 
-    Outputs between two sets have L̂ between their ε. That tells how much one of them loses at k from how many outputs
-    there are, up to where between both ε they lie; so do the shares of both sides, up to chance. Both are weighed by
-    their variances, and the mean's standard error is taken off.
+    Outputs between two sets have L̂ between their ε, so that their number tells what is lost; so do shares, up to chance. Both
+    are weighed by their variances, and the mean's standard error is taken off.
     """
     c, ratio = inflation[k], train[0] / train[1]
     for way in (-1, 1):
@@ -252,10 +235,7 @@ def _choose(
 
 @_jit
 def _place_levels(level: Floats, shares: Floats, tests: Floats, inflation: Floats, train: Floats) -> Floats:
-    """Levels (groups, cells) placed anew; each group keeps its sum. shares, tests: (groups, cells, 2), NaN where unknown.
-
-    train: outputs that the shares are of, (groups, 2).
-    """
+    """Levels (groups, cells) placed anew, each group's sum kept; shares, tests (groups, cells, 2), NaN: unknown."""
     groups, cells = level.shape
     out = level.copy()
     step = max(1, -(-cells // _MOST))

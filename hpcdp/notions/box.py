@@ -22,18 +22,7 @@ Limits = Literal["exact", "hoeffding"]
 
 
 def error_limits(errors: Ints, test: Ints, level: Floats, limits: Limits = "exact") -> Floats:
-    """Upper limits of both errors of tests, together with failure probability at most `level`; finite-sample.
-
-    Args:
-        errors: how often each error occurred, shape (…, 2).
-        test: out of so many independent outputs, same shape.
-        level: failure probability above 0 and below 1, shape (…).
-        limits: "exact" (Clopper–Pearson) or "hoeffding", w = √(ln(2/level)/(2·test)), which may leave 1 behind
-            (Askin et al. 2025, Theorem 5.1(1), one-sided).
-
-    Returns:
-        float64 of shape (…, 2).
-    """
+    """Upper limits (…, 2) of both errors at `level` together; "exact" (Clopper–Pearson) or "hoeffding". Finite-sample."""
     half = 0.5 * np.broadcast_to(level, errors.shape[:-1])[..., None]
     if limits == "exact":
         return binomial_upper(errors, test, np.broadcast_to(half, errors.shape))
@@ -41,27 +30,13 @@ def error_limits(errors: Ints, test: Ints, level: Floats, limits: Limits = "exac
 
 
 def margins(claimed: TradeOffFunction, errors: Floats) -> Floats:
-    """T0 at the first error minus the second error, shape (…) of errors (…, 2); above 0 the claim is violated.
-
-    Askin et al. (2025), eq. 20: at upper limits of the errors. A first error above 1 says nothing: below 0.
-    """
+    """T0 at the first error minus the second, (…) of (…, 2); above 0 the claim is violated (Askin et al. 2025, eq. 20)."""
     first, second = errors[..., 0], errors[..., 1]
     return np.asarray(claimed(np.minimum(first, 1.0)) - second - np.where(first > 1.0, 1.0, 0.0))
 
 
 def promises(claimed: TradeOffFunction, errors: Floats, size: Ints, level: float, limits: Limits = "exact") -> Floats:
-    """How far below the claim the tests with these errors lie, in units of what boxes of so many outputs take away.
-
-    Above 1 a violation is promised by `size` outputs per database. Where errors come from training alone, so may a choice.
-
-    Args:
-        errors: probabilities of both errors, shape (…, 2).
-        size: outputs per database, same shape, at least 1.
-        level: failure probability above 0 and below 1.
-
-    Returns:
-        float64 of shape (…), at most infinite.
-    """
+    """How far below the claim tests with errors (…, 2) lie, in units of what boxes of `size` outputs take away."""
     over = error_limits(np.rint(errors * size).astype(np.int64), size, np.full(errors.shape[:-1], level), limits)
     gap = margins(claimed, errors)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -72,16 +47,8 @@ def promises(claimed: TradeOffFunction, errors: Floats, size: Ints, level: float
 def epsilon_lower(alpha_upper: ArrayLike, beta_upper: ArrayLike, delta: ArrayLike) -> Floats:
     """Lower bound on the ε at which the unordered pair can have this δ; as sure as the two limits are, finite-sample.
 
-    A test with errors α and β shows δ_QP(ε) >= 1 − β − e^ε α and δ_PQ(ε) >= 1 − α − e^ε β. So ε is at least
-    max(0, ln((1 − δ − β)/α), ln((1 − δ − α)/β)) (Askin et al. 2025, Section 6.4, where a fitted curve took the place of
-    this bound; Kairouz, Oh and Viswanath 2015, Theorem 2.1).
-
-    Args:
-        alpha_upper, beta_upper: upper limits of the errors of one test, between 0 and 1; they broadcast.
-        delta: masses from 0 to 1.
-
-    Returns:
-        float64 of the common shape, >= 0, natural log; infinite where a limit is 0 and the other errors leave room.
+    Errors α and β show δ_QP(ε) >= 1 − β − e^ε α and δ_PQ(ε) >= 1 − α − e^ε β, so ε >= ln((1 − δ − β)/α), ln((1 − δ − α)/β)
+    (Kairouz, Oh and Viswanath 2015, Theorem 2.1). Infinite where a limit is 0 and the other errors leave room.
     """
     a, b, d = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (alpha_upper, beta_upper, delta)))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -90,16 +57,7 @@ def epsilon_lower(alpha_upper: ArrayLike, beta_upper: ArrayLike, delta: ArrayLik
 
 
 def mu_lower(alpha_upper: ArrayLike, beta_upper: ArrayLike) -> Floats:
-    """Lower bound on the μ for which the pair can be μ-GDP; as sure as the two limits are, finite-sample.
-
-    T(α) >= Φ(Φ⁻¹(1 − α) − μ) for the test's errors, so μ >= Φ⁻¹(1 − α) − Φ⁻¹(β) (Dong, Roth and Su 2022, Definition 3).
-
-    Args:
-        alpha_upper, beta_upper: upper limits of the errors of one test, between 0 and 1; they broadcast.
-
-    Returns:
-        float64 of the common shape, >= 0; infinite where a limit is 0 and the other one is below 1.
-    """
+    """Lower bound on the μ of GDP, Φ⁻¹(1 − α) − Φ⁻¹(β) (Dong, Roth and Su 2022, Definition 3). Finite-sample."""
     a, b = np.broadcast_arrays(np.asarray(alpha_upper, np.float64), np.asarray(beta_upper, np.float64))
     with np.errstate(invalid="ignore"):
         mu = -ndtri(a) - ndtri(b)

@@ -405,14 +405,10 @@ class Bound(Protocol):
 def tensor(bounds: Sequence[Bound]) -> Bound:
     """The trade-off curve of independent outputs together, each of which meets its own bound: their tensor product.
 
-    Dong, Roth and Su (2022), Section 3. The product of Gaussian curves is exact, that of Laplace curves as `LaplaceVector`
-    says. Any other is a polygon on or below the exact product, made of `TradeOffCurve.below` of each part: it claims no more
-    than the parts do, so that a violation of it is one of them. Its delta is too large by e^epsilon 1e-11, which the polygon is
-    lowered by, and at most 6e-8 more where it was measured: Laplace with Gaussian noise, their epsilon from 0.01 to 4 and mu
-    from 0.1 to 4, at levels from 0 to 10.
-
-    Args:
-        bounds: one or more.
+    Dong, Roth and Su (2022), Section 3. Gaussian curves' is exact, Laplace curves' as `LaplaceVector` says. Any other is a
+    polygon on or below the exact one, of `TradeOffCurve.below` of each part, lowered by 1e-11: it claims no more than the parts
+    do, so that a violation of it is one of them. Its delta is too large by e^epsilon 1e-11, and at most 6e-8 more where it was
+    measured.
     """
     shifts = [bound.mu for bound in bounds if isinstance(bound, GaussianShift)]
     distances = [bound.epsilon0 for bound in bounds if isinstance(bound, LaplaceShift)]

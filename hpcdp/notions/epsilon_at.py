@@ -22,20 +22,11 @@ BRACKETED, BEYOND, BELOW, UNRESOLVED = "bracketed", "beyond the grid", "below th
 
 
 def crossing(epsilons: Floats, values: Floats, resolved: Bools, delta: float) -> tuple[float, str]:
-    """The smallest ε from which on a curve through values of δ is at most `delta`, and how it was found.
+    """The smallest ε from which on a curve through values of δ (n,) is at most `delta`, and how it was found.
 
-    δ is convex and non-increasing in e^ε, so it is taken as linear in e^ε between neighbours; a chord lies on or above a
-    convex curve, so the crossing is on the large side. Nothing is extrapolated.
-
-    Args:
-        epsilons, values: shape (n,), n >= 1, ε >= 0 ascending, δ from 0 to 1.
-        resolved: shape (n,); where not, the value is an upper limit, which can show that δ is below `delta`, not above.
-        delta: from 0 to 1.
-
-    Returns:
-        (ε, BRACKETED). (the largest ε, BEYOND) where the last value is above delta: ε is larger still. (the smallest ε,
-        BELOW) where no value is: ε is at most that; at smallest ε = 0 this is BRACKETED. (ε, UNRESOLVED) where beyond that ε,
-        the last one with a resolved value above delta, values do not tell; NaN where there is no such ε.
+    δ is convex and non-increasing in e^ε, so it is taken as linear there: the crossing is on the large side, and nothing is
+    extrapolated. An unresolved value is an upper limit. (the largest ε, BEYOND) where the last value is above delta, (the
+    smallest, BELOW) where none is, (ε, UNRESOLVED) where beyond ε, the last resolved above delta or NaN, values do not tell.
     """
     over = np.flatnonzero(resolved & (values > delta))
     rest = values[over[-1] + 1 :] if over.size else values
@@ -51,21 +42,12 @@ def crossing(epsilons: Floats, values: Floats, resolved: Bools, delta: float) ->
 
 
 def cell_corners(x: Ints, test: Ints, inflation: Floats, level: Floats, split: Bools) -> tuple[Floats, Floats]:
-    """Corners (a, b) of each cell's region, in which ln((a − δ)/b) is smallest whatever δ is. Finite-sample.
+    """Corners (a, b), (cells, 2), of each cell's region, where ln((a − δ)/b) is smallest whatever δ is. Finite-sample.
 
-    The region of the split bound is a >= lower limit, b <= upper limit, both at level/2: one corner (given twice). That of
-    the joint bound (Berger and Boos 1994) is a − c·b >= `joint_lower` with b in the two-sided interval that the bound's
-    own level already pays for; along its edge ln((a − δ)/b) is monotone in b, so that it is smallest at an end. Either
-    region misses the truth with probability at most its level.
-
-    Args:
-        x, test: counts in the set and in all, shape (cells, 2), the side that is not inflated first.
-        inflation: c of each joint bound, shape (cells,): whatever was fixed before the counts were seen, such as e^ε.
-        level: failure probabilities, shape (cells,).
-        split: which cells use the split region, shape (cells,); to be chosen without the counts.
-
-    Returns:
-        a and b, shape (cells, 2). a of a joint corner may be negative or above 1; b may be 0.
+    The region of the split bound is a >= lower limit, b <= upper limit, both at level/2: one corner (given twice). That of the
+    joint bound (Berger and Boos 1994) is a − c·b >= `joint_lower` with b in the two-sided interval that the bound's own level
+    already pays for; along its edge ln((a − δ)/b) is monotone in b, so that it is smallest at an end. inflation, split: to be
+    fixed without the counts x of test (cells, 2). a may be negative or above 1, b may be 0.
     """
     x0, x1, n0, n1 = x[:, 0], x[:, 1], test[:, 0], test[:, 1]
     a, b = np.empty((level.size, 2)), np.empty((level.size, 2))
@@ -91,10 +73,9 @@ def corner_epsilon(a: Floats, b: Floats, delta: float) -> Floats:
 
 
 def spectrum_epsilon(epsilons: Floats, lower: Floats, delta: float) -> Floats:
-    """Lower limits on ε from lower bounds on δ alone: ε' + ln((1 − δ)/(1 − lower)) where lower(ε') > δ, else 0.
+    """Lower limits on ε from lower bounds on δ alone: ε' + ln((1 − δ)/(1 − lower)) where lower(ε') > δ, else 0; as sure as these.
 
-    1 − δ(ε) <= e^(ε − ε')·(1 − δ(ε')) for ε >= ε', since 1 − δ(ε) is the smallest P(not S) + e^ε·Q(S). As sure as `lower`
-    is, and for every δ at once. lower: above 0 or NaN, below 1 or equal, its last axis is that of epsilons.
+    1 − δ(ε) <= e^(ε − ε')·(1 − δ(ε')) for ε >= ε', since 1 − δ(ε) is the smallest P(not S) + e^ε·Q(S).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         gain = np.log1p(-delta) - np.log1p(-lower)
@@ -102,16 +83,7 @@ def spectrum_epsilon(epsilons: Floats, lower: Floats, delta: float) -> Floats:
 
 
 def envelope_shares(training_delta: Floats, epsilons: Floats) -> Floats:
-    """Shares (a, b) to expect in each cell's set, from the curve of δ̂ on training samples alone. **Heuristic.**
-
-    With t = e^ε, the slope of δ in t is −b of the best set, and a = δ + t·b. Differences of neighbours stand for slopes.
-
-    Args:
-        training_delta: shape (…, E), NaN where unknown. epsilons: shape (E,).
-
-    Returns:
-        shape (…, E, 2), from 0 to 1; NaN where unknown, or with fewer than two ε.
-    """
+    """Shares (a, b) to expect, (…, E, 2), from training's δ̂ (…, E): −b is δ's slope in e^ε, a = δ + e^ε·b. **Heuristic.**"""
     shares = np.full((*training_delta.shape, 2), np.nan)
     if epsilons.size < 2:
         return shares
@@ -125,11 +97,7 @@ def envelope_shares(training_delta: Floats, epsilons: Floats) -> Floats:
 
 
 def prefer_split(share: Floats, test: Ints, inflation: Floats, level: Floats) -> Bools:
-    """Cells whose split region is expected to tell more at δ = 0, from shares that no test output decided.
-
-    The joint region is the narrower one near ε = ln c, the split one far beyond, as where b is next to nothing. share:
-    shape (cells, 2), NaN where unknown: then joint.
-    """
+    """Cells whose split region should tell more at δ = 0, by shares (cells, 2) that no test output decided; NaN: joint."""
     chosen = np.zeros(level.size, np.bool_)
     known = ~np.isnan(share).any(axis=-1)
     if known.any():
@@ -142,11 +110,7 @@ def prefer_split(share: Floats, test: Ints, inflation: Floats, level: Floats) ->
 
 
 def promising(x: Ints, test: Ints, level: Floats, delta: float, most: int) -> Ints:
-    """Places of the cells whose limits are likely to be the largest at δ, at most `most`, best first. **Heuristic.**
-
-    Cells may be picked by their counts: all regions hold together, so those that are looked at do. Normal approximation
-    of ln((a − δ)/b) with (x + 1)/(n + 2) for shares.
-    """
+    """Places of at most `most` cells with likely the largest limits at δ; all regions hold together. **Heuristic.**"""
     share = (x + 1.0) / (test + 2.0)
     a, b = share[:, 0], share[:, 1]
     inside = a > delta

@@ -28,17 +28,10 @@ def implied_lower(known: Floats, lower: Floats, epsilon: Floats) -> Floats:
 
 
 def outline(known: Floats, lower: Floats, start: float, stop: float) -> tuple[Floats, Floats]:
-    """Vertices (ε, δ) of a polygon that is nowhere above `implied_lower`, and on it at the vertices, up to rounding.
+    """Vertices (ε, δ) of a polygon that is nowhere above `implied_lower`, and on it at the vertices; from start to stop.
 
-    The implied curve is flat or falls as 1 − r·e^ε, which is concave, so that chords of one piece lie below it. Where it
-    turns from falling to flat a chord would lie above, so that each such corner is a vertex.
-
-    Args:
-        known: levels, strictly increasing, shape (k,), k >= 1. lower: bounds there, from 0 to 1, shape (k,).
-        start, stop: where the polygon begins and ends, start <= stop.
-
-    Returns:
-        ε, not decreasing, and δ, not increasing; shape (vertices,) each.
+    The implied curve is flat or falls as 1 − r·e^ε, which is concave, so that chords of one piece lie below it. Where it turns
+    from falling to flat a chord would lie above, so that each such corner is a vertex. known (k,) strictly increases.
     """
     ahead = np.append(np.maximum.accumulate(lower[::-1])[::-1], 0.0)  # flat from before each level, and beyond the last
     with np.errstate(divide="ignore"):

@@ -112,10 +112,7 @@ def buckets(
 
 
 def precision_at(outputs: int, needed: Callable[[float], int]) -> float:
-    """The precision with which so many outputs suffice, to a thousandth, by bisection; inf where there is none up to 64.
-
-    needed: outputs at a precision, which fall with it; ValueError where they are too many to say.
-    """
+    """The precision with which so many outputs suffice, to a thousandth; inf where none is up to 64, or too many are needed."""
     low, high = 1e-6, 64.0
 
     def suffices(gamma: float) -> bool:

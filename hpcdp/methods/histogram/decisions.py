@@ -79,9 +79,7 @@ def training_bins(problem: Problem) -> int | None:
 
 
 def decide(problem: Problem, index: Index) -> Decision | None:
-    """What is counted, a function of training counts alone; None while some are missing, and where training promises the
-    interval that is wanted with no number of outputs that is allowed.
-    """
+    """What is counted, by training counts alone; None while some are missing or no number of outputs is enough."""
     decision = decision_or_words(problem, index)
     return None if isinstance(decision, str) else decision
 

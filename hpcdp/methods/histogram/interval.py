@@ -27,10 +27,7 @@ _BLOCK = 1 << 22  # limits of pairs that are compared at a time
 
 
 def describe_interval(study: Study, arrays: Arrays, pairs: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """What `show --pure --format json` prints below "pure"; None while some counts are missing.
-
-    Of the largest pure level of the study's pairs, both directions; limits of all bins of all laws hold together.
-    """
+    """What `show --pure --format json` prints below "pure" of the largest pure level; None while counts are missing."""
     counts = arrays["bin_counts"][1]
     if counts.min() < 0:
         return None

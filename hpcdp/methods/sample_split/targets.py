@@ -187,11 +187,7 @@ def next_sizes(target: Target, now: Sizes, forecast: Forecast, chunk: int, leads
 
 
 def next_screen(target: Target, screen: int, leaders: Sequence[Forecast], pairs: int) -> int:
-    """Draws of the next screening round for those that may lead; 0 where these should be refined instead.
-
-    leaders: the largest δ̂ first. A round takes at most 3 % of what testing all pairs would take, and of one pair no more
-    than testing it takes; where the screens do not tell δ̂, testing takes the most draws.
-    """
+    """Draws of the next screening round, 0 to refine instead; at most 3 % of testing all."""
     testing = min(target.most, leaders[0].draws or target.most)
     after = _ROUND * screen
     if len(leaders) <= MANY or after > testing or len(leaders) * after > LEARNING * pairs * testing:
@@ -207,10 +203,7 @@ def _round(draws: float, chunk: int) -> int:
 
 
 def decide(problem: Problem, index: Index, layout: Layout, generation: Generation) -> list[str]:
-    """Commit the next decision about each pair that has no test stage yet; what was decided, in words, the largest δ̂ first.
-
-    Decided at a barrier: when every pair has all that it was given.
-    """
+    """Commit what each pair without a test stage gets, when every pair has all it was given; in words, largest δ̂ first."""
     e = problem.study.estimate
     if e.target is None:
         return []
@@ -258,10 +251,7 @@ def decide(problem: Problem, index: Index, layout: Layout, generation: Generatio
 
 
 def share_time(problem: Problem, costs: Costs, workers: int, layout: Layout, generation: Generation) -> list[str]:
-    """Commit the sizes of pairs that have none yet, of a study with a time: equal shares of what it allows; in words.
-
-    It depends on how fast this machine draws, so two runs differ, where a target's do not.
-    """
+    """Commit sizes of pairs without any of a study with a time: equal shares of what this machine's speed allows; in words."""
     e, known = problem.study.estimate, known_sizes(layout, problem)
     pairs = first_of(problem.pilot_keys)
     todo = [pilot for pilot in pairs if pilot not in known]
@@ -303,10 +293,7 @@ def _draws(d: int, d_prime: int) -> str:
 
 
 def rates_of(spectrum: Callable[[Any], Any], epsilon: float) -> tuple[float, float]:
-    """P(S) and Q(S) of the best set at ε, from a spectrum δ(·) alone.
-
-    δ(ε) = P(S) − e^ε Q(S) has the slope −e^ε Q(S), by the envelope theorem; where it has a kink, the slope to its right.
-    """
+    """P(S) and Q(S) of the best set at ε, from δ(·) alone, whose slope is −e^ε Q(S) by the envelope theorem."""
     here, beyond = (float(np.asarray(spectrum(at))) for at in (epsilon, epsilon + _SLOPE_STEP))
     inflated = min(1.0, max(0.0, (here - beyond) / _SLOPE_STEP))
     return min(1.0, here + inflated), min(1.0, inflated * math.exp(-epsilon))
@@ -322,10 +309,7 @@ def draws_needed(target: Target, epsilon: float, rates: tuple[float, float]) -> 
 
 
 def foresee(study: Study) -> tuple[str, float] | None:
-    """When the target of a study takes how many test draws per database, the former in words; None where nothing tells.
-
-    Heuristic: it says what is true if the claim is exact. Without a claim a δ still has a least number, for P(S) >= δ.
-    """
+    """When a study's target takes how many test draws per database, in words, if its claim is exact; None: untold. Heuristic."""
     target = study.estimate.target
     assert target is not None
     if study.study.claim is not None:
