@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from hpcdp._base.kernels import kernel
 from hpcdp._check import integer, non_negative, positive, real, refusal
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.notions._lines import Lines
+from hpcdp.notions.box import Lines
 
 Floats = NDArray[np.float64]
 
