@@ -156,9 +156,9 @@ class Curve(ABC):
         return np.asarray(np.clip(self._tradeoff(sizes), 0.0, 1.0), dtype=np.float64)
 
 
-def checked(name: str, values: ArrayLike, least: float, most: float) -> Array:
+def checked(name: str, values: ArrayLike, least: float, most: float, accepted: str | None = None) -> Array:
     """Return `values` as float64; ValueError of the first outside [least, most], NaN, or no number."""
-    accepted = f"numbers from {least:g} to {most:g}" if most < np.inf else f"numbers >= {least:g}"
+    accepted = accepted or (f"numbers from {least:g} to {most:g}" if most < np.inf else f"numbers >= {least:g}")
     given: NDArray[Any] = np.asarray(values)
     if given.dtype.kind not in "iuf":
         raise refusal(name, values, accepted)

@@ -10,6 +10,7 @@ are made of additions, products and divisions alone, which IEEE 754 rounds the s
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -130,21 +131,17 @@ class Cells(NamedTuple):
         return np.cumsum(np.bincount(self.least, minlength=1))
 
 
-def sum_lower(log_weights: Floats, errors: Floats, classes: NDArray[np.integer], cells: Cells) -> Integers:
-    """Sums of log(1 + λX), X = w 1_S 1{w <= M}, rounded down, (cells,); log_weights (n,) are off by at most errors; n <= 2^20."""
-    return _sum(log_weights, errors, classes, cells, False)
-
-
-def sum_upper(log_weights: Floats, errors: Floats, classes: NDArray[np.integer], cells: Cells) -> Integers:
-    """Sums of −log(1 − κX), rounded up: a draw that may be at most M counts with its largest weight, at most M; κ·M <= 0.999."""
-    return _sum(log_weights, errors, classes, cells, True)
-
-
 def _sum(log_weights: Floats, errors: Floats, classes: NDArray[np.integer], cells: Cells, is_upper: bool) -> Integers:
     assert classes.size <= LARGEST_CHUNK
     assert not is_upper or (cells.rates * cells.cutoffs <= LARGEST_FRACTION).all()
     sums: Integers = sum_bets(log_weights, errors, classes, cells.reach(), cells.rates, cells.cutoffs, is_upper)
     return sums
+
+
+sum_lower = partial(_sum, is_upper=False)
+"""Sums of log(1 + λX), X = w 1_S 1{w <= M}, rounded down, (cells,); log_weights (n,) are off by at most errors; n <= 2^20."""
+sum_upper = partial(_sum, is_upper=True)
+"""Sums of −log(1 − κX), rounded up: a draw that may be at most M counts with its largest weight, at most M; κ·M <= 0.999."""
 
 
 def count_leftover(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +84,7 @@ _SAME = 1e-12  # losses that differ by this are one loss with rounding
 _LEFT_OUT = 1e-18  # mass beyond the range of the grid
 _ON_GRID = 1e-9  # a loss this near to a grid point, in steps, is on it
 _TILTS = np.geomspace(1e-3, 1e3, 25)
+_p, _q = attrgetter("p"), attrgetter("q")
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,14 +180,6 @@ def _on_grid(parts: Sequence[tuple[Outcomes, int]]) -> Outcomes:
     q = np.where(loss >= 0.0, sums[0] * np.exp(-np.maximum(loss, 0.0)), sums[1])
     kept, alone = (p > 0.0) | (q > 0.0), [max(0.0, 1.0 - float(masses.sum())) for masses in (p, q)]
     return Outcomes(np.concatenate(([0.0], p[kept], alone[:1])), np.concatenate((alone[1:], q[kept], [0.0])))
-
-
-def _p(pair: Outcomes) -> Floats:
-    return pair.p
-
-
-def _q(pair: Outcomes) -> Floats:
-    return pair.q
 
 
 def _range(parts: Sequence[tuple[Outcomes, int]]) -> tuple[float, float]:

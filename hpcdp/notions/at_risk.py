@@ -19,6 +19,7 @@ from scipy.special import gammaln, ndtr
 
 from hpcdp._base.rounding import at_least, at_most
 from hpcdp._check import integer, non_negative, open_unit, refusal
+from hpcdp.analytic._curve import checked
 from hpcdp.notions.bounds import binomial_lower
 
 Floats = NDArray[np.float64]
@@ -204,7 +205,7 @@ def optimum(epsilon0: ArrayLike, cost: float, people: float, law: Literal["model
     if law not in ("model", "exact"):
         raise refusal("law", law, '"model", "exact"')
     accepted = "a number from 1e-300 to 1e7: beyond, rounding makes ε equal to ε₀ or to 0"
-    level0 = _numbers("epsilon0", _positive("epsilon0", epsilon0), accepted, 1e-300, 1e7)
+    level0 = checked("epsilon0", _positive("epsilon0", epsilon0), 1e-300, 1e7, accepted)
     amount = non_negative("cost", cost) * non_negative("people", people)
     best = np.array([(_best_of_model if law == "model" else _best_of_exact)(float(e)) for e in level0.flat])
     best = best.reshape(level0.shape)
@@ -373,20 +374,9 @@ def _k(value: Any) -> int:
     return int(value)
 
 
-def _numbers(name: str, value: ArrayLike, accepted: str, least: float, most: float) -> Floats:
-    given = np.asarray(value)
-    if given.dtype.kind not in "iuf":
-        raise refusal(name, value, accepted)
-    values = given.astype(np.float64)
-    wrong = ~((values >= least) & (values <= most))
-    if wrong.any():
-        raise refusal(name, float(values[wrong].flat[0]), accepted)
-    return values
-
-
-_level = partial(_numbers, accepted="a number >= 0", least=0.0, most=math.inf)
-_positive = partial(_numbers, accepted="a finite number > 0", least=5e-324, most=1.7976931348623157e308)
-_share = partial(_numbers, accepted="a number from 0 to 1", least=0.0, most=1.0)
+_level = partial(checked, accepted="a number >= 0", least=0.0, most=math.inf)
+_positive = partial(checked, accepted="a finite number > 0", least=5e-324, most=1.7976931348623157e308)
+_share = partial(checked, accepted="a number from 0 to 1", least=0.0, most=1.0)
 
 
 def _like(values: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.notions.bounds import binomial_lower, binomial_upper, hoeffding_radius
+from hpcdp.notions.spectrum import Cells
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,20 +51,11 @@ def make_tradeoff(rejected: Ints, test: Ints, confidence: float, families: int =
     return TradeOff(alpha, beta, radius, alpha_upper, beta_upper)
 
 
-@dataclass(frozen=True, eq=False)
-class RiskCells:
-    """Cells of the literal estimator, (pairs, 2, epsilons), −1 and NaN where not done; lower finite-sample, simultaneous."""
+def make_risk_cells(errors: Ints, tests: Ints, epsilons: Floats, level: Floats, confidence: float) -> Cells:
+    """Cells of the literal estimator from errors, −1 where not done, and tests, (pairs, 2, epsilons), in the place of counts.
 
-    delta: Floats
-    standard_error: Floats
-    lower: Floats
-    upper: Floats
-    errors: Ints
-    tests: Ints
-
-
-def make_risk_cells(errors: Ints, tests: Ints, epsilons: Floats, level: Floats, confidence: float) -> RiskCells:
-    """From errors and tests, int64 of shape (pairs, 2, epsilons); level: failure probability of each cell's bound."""
+    lower: 1 − 2 e^ε·(exact upper limit of the risk), finite-sample, simultaneous. upper: approximate, regret is ignored.
+    """
     known = errors >= 0
     inflation = np.broadcast_to(np.exp(epsilons), known.shape)[known]
     delta, error, lower, upper = (np.full(known.shape, np.nan) for _ in range(4))
@@ -76,7 +68,7 @@ def make_risk_cells(errors: Ints, tests: Ints, epsilons: Floats, level: Floats, 
         optimistic = binomial_lower(x, n, 0.5 * (1.0 - confidence))
         upper[known] = np.clip(1.0 - 2.0 * inflation * optimistic, 0.0, 1.0)
     best_beyond = np.fmax.accumulate(lower[..., ::-1], axis=-1)[..., ::-1]
-    return RiskCells(delta, error, np.where(known, best_beyond, np.nan), upper, errors, tests)
+    return Cells(delta, error, np.where(known, best_beyond, np.nan), upper, errors, tests)
 
 
 def make_point_cells(rejected: Ints, test: Ints, confidence: float) -> TradeOff:
