@@ -133,7 +133,7 @@ class Intervals:
 
 
 def divide(log_densities: LogDensities, edges: Array) -> tuple[Intervals, Array, Array]:
-    """Divide intervals between edges until series resolve both densities: cells."""
+    """Halve intervals between edges until series resolve both densities: cells, and masses where the loss is flat or infinite."""
     left, right = edges[:-1], edges[1:]
     order = _RULE.order
     empty = (np.empty((0, order)), np.empty((0, order + 1)), np.empty((0, order + 1)), np.empty(0), np.empty(0))

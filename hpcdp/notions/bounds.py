@@ -171,7 +171,7 @@ def _error(a: Floats, n0: Floats, b: Floats, n1: Floats, c: Floats) -> Floats:
 def normal_upper(
     x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, inflation: ArrayLike, confidence: ArrayLike
 ) -> Floats:
-    """The estimate plus z errors of (x + 1)/(n + 2), in [0, 1]; δ may be larger. Heuristic, asymptotic, for one cell."""
+    """The estimate plus z errors of (x + 1)/(n + 2), in [0, 1]; δ may be larger, by regret. Heuristic, for one cell."""
     s0, t0 = binomial_counts(x0, n0, ("x0", "n0"))
     s1, t1 = binomial_counts(x1, n1, ("x1", "n1"))
     c = inflation_factor(inflation)
