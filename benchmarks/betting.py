@@ -19,8 +19,8 @@ from hpcdp.analytic.gaussian import toy_dpsgd_pair
 from hpcdp.losses import make_loss
 from hpcdp.losses.protocol import Side
 from hpcdp.mechanisms.toy_dpsgd import toy_dpsgd
-from hpcdp.notions._lines import Lines, Orientation, lines_of
 from hpcdp.notions.betting import Learner, Wealth, is_refuted, play
+from hpcdp.notions.box import Lines, Orientation, lines_of
 
 Outputs = NDArray[Any]
 Draw = Callable[[np.random.Generator, int], tuple[Outputs, Outputs]]

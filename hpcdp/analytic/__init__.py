@@ -23,9 +23,8 @@ from hpcdp.analytic.noisy_max import (
 )
 from hpcdp.analytic.normal_mixture import NormalMixture
 from hpcdp.analytic.piecewise import Piecewise
-from hpcdp.analytic.points import ApproximateDP, SpectrumPoints
+from hpcdp.analytic.points import ApproximateDP, SpectrumPoints, TradeOffPoints
 from hpcdp.analytic.sparse_vector import sparse_vector
-from hpcdp.analytic.tradeoff_points import TradeOffPoints
 
 __all__ = [
     "ApproximateDP",

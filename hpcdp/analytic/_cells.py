@@ -17,14 +17,7 @@ Array = NDArray[np.float64]
 
 
 class Rule:
-    """The Gauss-Legendre rule of `order` nodes on [-1, 1] and the transforms that belong to it.
-
-    Attributes:
-        nodes, weights: shape (order,).
-        to_series: (order, order), from values at the nodes to Legendre coefficients.
-        integral: (order + 1, order), from coefficients to those of the antiderivative that is 0 at -1.
-        slope: (order, order), from coefficients to those of the derivative; its last row is 0.
-    """
+    """The Gauss-Legendre rule on [-1, 1], and matrices from values to a series, its integral from -1 and its slope."""
 
     def __init__(self, order: int) -> None:
         legendre = np.polynomial.legendre
@@ -82,13 +75,7 @@ _BLOCK = 4_000_000  # comparisons of levels with cells at once
 
 @dataclass(frozen=True)
 class Intervals:
-    """Intervals with Legendre series of the loss, and of both masses from the left end; the loss is monotone.
-
-    Attributes:
-        loss: (cells, order); p_sum, q_sum: (cells, order + 1).
-        p, q: masses of the cells, (cells,).
-        ends: loss at the left and right end, (cells, 2).
-    """
+    """Intervals with a monotone loss: Legendre series of it and of both masses from the left end, masses (cells,)."""
 
     loss: Array
     p_sum: Array
@@ -146,19 +133,7 @@ class Intervals:
 
 
 def divide(log_densities: LogDensities, edges: Array) -> tuple[Intervals, Array, Array]:
-    """Divide the intervals between the edges into cells, by halving what the series do not resolve.
-
-    Args:
-        log_densities: from points (m,) to log p and log q, each (m,); smooth between two edges, -inf where
-            a density is 0, which is all or nothing of an interval.
-        edges: (k,) ascending.
-
-    Returns:
-        the cells, and the masses of P and Q, (m,) each, of the intervals where the loss is constant or infinite.
-
-    Raises:
-        ValueError: halving does not resolve the densities.
-    """
+    """Halve intervals between edges until series resolve both densities: cells, and masses where the loss is flat or infinite."""
     left, right = edges[:-1], edges[1:]
     order = _RULE.order
     empty = (np.empty((0, order)), np.empty((0, order + 1)), np.empty((0, order + 1)), np.empty(0), np.empty(0))

@@ -156,13 +156,9 @@ class Curve(ABC):
         return np.asarray(np.clip(self._tradeoff(sizes), 0.0, 1.0), dtype=np.float64)
 
 
-def checked(name: str, values: ArrayLike, least: float, most: float) -> Array:
-    """Return `values` as float64; refuse a value outside [least, most] and NaN.
-
-    Raises:
-        ValueError: values that are no numbers or out of range; the first of them is named.
-    """
-    accepted = f"numbers from {least:g} to {most:g}" if most < np.inf else f"numbers >= {least:g}"
+def checked(name: str, values: ArrayLike, least: float, most: float, accepted: str | None = None) -> Array:
+    """Return `values` as float64; ValueError of the first outside [least, most], NaN, or no number."""
+    accepted = accepted or (f"numbers from {least:g} to {most:g}" if most < np.inf else f"numbers >= {least:g}")
     given: NDArray[Any] = np.asarray(values)
     if given.dtype.kind not in "iuf":
         raise refusal(name, values, accepted)
@@ -174,11 +170,7 @@ def checked(name: str, values: ArrayLike, least: float, most: float) -> Array:
 
 
 def finite_vector(name: str, given: ArrayLike, letter: str = "k") -> Array:
-    """Return finite numbers as float64 of shape (k,), k >= 1.
-
-    Raises:
-        ValueError: they are none.
-    """
+    """Return finite numbers as float64 of shape (k,), k >= 1; ValueError where they are none."""
     values = np.asarray(given)
     if values.ndim != 1 or not values.size or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
         raise refusal(name, given, f"finite numbers of shape ({letter},), {letter} >= 1")
@@ -186,16 +178,7 @@ def finite_vector(name: str, given: ArrayLike, letter: str = "k") -> Array:
 
 
 def invert_non_increasing(function: Callable[[Array], Array], target: Array) -> Array:
-    """Return the smallest x >= 0 with function(x) <= target, elementwise, to the last bit.
-
-    Args:
-        function: non-increasing on [0, infinity], maps arrays of target's shape to that shape.
-        target: float64, any shape.
-
-    Returns:
-        float64 of the shape of `target`: 0 where function(0) <= target, infinity where function stays
-        above the target.
-    """
+    """Return the smallest x >= 0 with function(x) <= target, elementwise, to the last bit; infinity where there is none."""
     reachable = function(np.full(target.shape, np.inf)) <= target
     upper = np.ones(target.shape)
     short = reachable & (function(upper) > target)

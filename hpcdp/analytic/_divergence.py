@@ -38,36 +38,24 @@ class Parts:
 
     def reversed(self) -> Parts:
         """(Q, P)."""
-
-        def swapped(densities: LogDensities) -> LogDensities:
-            return lambda x: densities(x)[::-1]
-
-        return Parts(tuple((swapped(f), edges) for f, edges in self.lines), self.log_q, self.log_p)
+        return self._changed(lambda log_p, log_q: (log_q, log_p))
 
     def mixed(self, rate: float) -> Parts:
         """(P, (1 − rate) P + rate Q)."""
         with np.errstate(divide="ignore"):
             kept, taken = np.log1p(-rate), np.log(rate)
+        return self._changed(lambda log_p, log_q: (log_p, np.logaddexp(kept + log_p, taken + log_q)))
 
-        def mix(log_p: Array, log_q: Array) -> Array:
-            return np.logaddexp(kept + log_p, taken + log_q)
+    def _changed(self, change: Integrand) -> Parts:
+        """The pair whose log densities are made of these two."""
 
-        def mixture(densities: LogDensities) -> LogDensities:
-            def mixed_densities(x: Array) -> tuple[Array, Array]:
-                log_p, log_q = densities(x)
-                return log_p, mix(log_p, log_q)
+        def changed(densities: LogDensities) -> LogDensities:
+            return lambda x: change(*densities(x))
 
-            return mixed_densities
-
-        lines = tuple((mixture(f), edges) for f, edges in self.lines)
-        return Parts(lines, self.log_p, mix(self.log_p, self.log_q))
+        return Parts(tuple((changed(f), edges) for f, edges in self.lines), *change(self.log_p, self.log_q))
 
     def renyi(self, order: float) -> float:
-        """D_order(P‖Q), order >= 1, where 1 is Kullback–Leibler; infinity where P has mass and Q has none.
-
-        Raises:
-            ValueError: an order so large that quadrature misses where the moment lies.
-        """
+        """D_order(P‖Q), order >= 1; infinity where P has mass and Q none; ValueError where quadrature misses the moment."""
         above = order - 1.0
         if order > 1.0:
             log_moment = self._log_integral(lambda log_p, log_q: _power(log_p, log_q, order))

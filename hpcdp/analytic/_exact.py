@@ -19,9 +19,14 @@ from hpcdp.analytic.laplace import laplace_pair
 from hpcdp.analytic.noisy_max import (
     exponential_pair,
     exponential_real_pair,
+    index_pmf,
+    noise_law,
     noisy_max_index,
     noisy_max_value,
+    real_log_density,
+    truncated_log_density,
     truncated_pair,
+    value_log_density,
 )
 from hpcdp.analytic.sparse_vector import sparse_vector
 from hpcdp.mechanisms import BUILTINS, load_builtin
@@ -91,11 +96,7 @@ def mechanism_law(mechanism: str) -> Callable[..., Added] | None:
 
 
 def complete(mechanism: str, parameters: Mapping[str, Any], builder: Builder | None = None) -> dict[str, Any]:
-    """A mechanism's parameters with their defaults: of a built-in's function, of others of what builds its pair.
-
-    Raises:
-        ValueError: they are not those that it takes.
-    """
+    """A mechanism's parameters with their defaults, of a built-in's function or of what builds its pair; ValueError of others."""
     signature = inspect.signature(load_builtin(mechanism) if builder is None or mechanism in BUILTINS else builder)
     own = list(signature.parameters.values())[3 if mechanism in BUILTINS else 2 :]  # behind databases, size and rng
     try:
@@ -223,10 +224,7 @@ def _shares(
     batch: int | None,
     rate: float | None,
 ) -> dict[int, float] | None:
-    """How often the mechanism has each of the laws on a batch; None where that is not known, or a third law occurs.
-
-    laws: one batch for each law that was found so far; it grows.
-    """
+    """How often each law is a batch's; None where unknown, or a third law occurs; laws: one batch of each found, which grows."""
     starts, lengths = find_runs(database)
     kinds = enumerate_batches(lengths, batch, rate)
     if kinds is None:
@@ -259,3 +257,73 @@ def _mixed(
     """The law of the one batch against its mixture with that of the other, of which this is the share."""
     curve = exact(mechanism, parameters, still, moved)
     return None if curve is None else Subsampled(curve, min(share, 1.0))
+
+
+LogDensity = Callable[[NDArray[Any]], NDArray[np.float64]]
+"""Of outputs (size,): the natural log of their density or probability, (size,); −inf where there is none."""
+
+
+def exact_log_density(mechanism: str, parameters: Mapping[str, Any], database: Database) -> LogDensity | None:
+    """The exact law of a built-in mechanism on a database; None where unknown, of other names, or with several columns."""
+    law = mechanism_law(mechanism)
+    if law is None and mechanism not in _LAWS:
+        return None
+    own = complete(mechanism, parameters)
+    return _LAWS[mechanism](database, **own) if law is None else _shifted(law(database, False, **own))
+
+
+def _shifted(law: Added) -> LogDensity | None:
+    if law.noise is None or law.centres.size != 1:
+        return None
+    centre, spread = float(law.centres.ravel()[0]), law.spread
+    if law.noise == "laplace":
+        return lambda t: np.asarray(-np.abs(t - centre) / spread - np.log(2.0 * spread), np.float64)
+    return lambda t: np.asarray(
+        -0.5 * ((t - centre) / spread) ** 2 - np.log(spread) - 0.5 * np.log(2.0 * np.pi), np.float64
+    )
+
+
+def _real_density(database: Database, *, lower: float, upper: float, **unit: Any) -> LogDensity:
+    rate = exponential_rate(lower=lower, upper=upper, **unit)
+    return real_log_density(real_score(database, lower, upper), rate)
+
+
+def _truncated_density(database: Database, *, noise: str, **interval: Any) -> LogDensity:
+    return truncated_log_density(noise, truncated_law(database, noise=noise, **interval))
+
+
+def _max_density(database: Database, *, variant: str, **size: Any) -> LogDensity:
+    noise, output = noisy_max_variant(variant)
+    spread = noisy_max_scale(**size)
+    answers, law = vector(database) / spread, noise_law(noise)
+    if output == "value":
+        return lambda t: value_log_density(np.asarray(t, np.float64) / spread, answers, law) - np.log(spread)
+    return _table(np.arange(answers.size), index_pmf(answers, law))
+
+
+def _response_density(database: Database, *, epsilon: float, values: int) -> LogDensity | None:
+    rows = np.asarray(database)
+    if rows.shape != (1,):
+        return None
+    pmf = np.exp(np.where(np.arange(values) == rows[0], epsilon, 0.0))
+    return _table(np.arange(values), pmf / pmf.sum())
+
+
+def _pmf_density(database: Database, *, outcomes: Any, table: Any) -> LogDensity:
+    names = np.array([o.encode() if isinstance(o, str) else o for o in outcomes])
+    return _table(names, probability_row(database, outcomes=outcomes, table=table))
+
+
+def _table(outcomes: NDArray[Any], probabilities: NDArray[np.float64]) -> LogDensity:
+    with np.errstate(divide="ignore"):
+        logs = dict(zip(outcomes.tolist(), np.log(probabilities).tolist(), strict=True))
+    return lambda t: np.array([logs.get(value, -np.inf) for value in t.tolist()], np.float64)
+
+
+_LAWS: Mapping[str, Callable[..., LogDensity | None]] = {
+    "exponential_real": _real_density,
+    "truncated": _truncated_density,
+    "noisy_max": _max_density,
+    "randomized_response": _response_density,
+    "pmf": _pmf_density,
+}

@@ -20,12 +20,7 @@ _MOST_NODES = 64
 
 @dataclass(frozen=True)
 class TiltedSum:
-    """An even probability measure: atoms, and a density that is a polynomial between two knots.
-
-    Attributes:
-        knots: (k,) ascending. places, atoms: (a,) where the atoms are, ascending, and their masses.
-        series: (k - 1, n) Legendre coefficients of the density times half the width.
-    """
+    """An even measure: atoms at places (a,), and between knots (k,) a density with series (k - 1, n), times half the width."""
 
     knots: Array
     series: Array
@@ -111,13 +106,8 @@ _ROUNDING = 1e-9  # a shift this near to a grid point, in steps, is on it
 def sum_on_grid(shifts: Array, steps: int = STEPS) -> Discrete:
     """Return the pair of the sum of the coordinates' losses, each loss spread over its two neighbours on a grid.
 
-    What lies between two grid points goes to both so that its masses under P and under Q stay what they are.
-    That is a mean-preserving spread of q/p under P, so the spectrum of the result is no smaller than the true
-    one, and of second order in the step above it (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022).
-
-    Args:
-        shifts: (d,), > 0.
-        steps: of the grid, at least.
+    What lies between goes to both so that its masses under P and Q stay: a mean-preserving spread of q/p under P, so the spectrum
+    is no smaller than the true one, by second order (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). shifts: (d,), > 0.
     """
     different, repeated = np.unique(shifts, return_counts=True)
     # A step that divides the most frequent shift keeps its atoms where they are.

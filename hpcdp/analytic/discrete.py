@@ -62,11 +62,7 @@ class Discrete(Curve):
 
     @cached_property
     def _vertices(self) -> tuple[Array, Array]:
-        """Corners (alpha, beta) of the trade-off curve, alpha ascending.
-
-        Outcomes are rejected by descending q/p, as in the Neyman-Pearson lemma; the curve is the
-        linear interpolation of the cumulated (sum p, 1 - sum q).
-        """
+        """Corners (alpha, beta) of the curve, alpha ascending: outcomes rejected by descending q/p (Neyman and Pearson)."""
         order = np.argsort(-self._ratio, kind="stable")
         order = order[self.p[order] > 0.0]  # outcomes with p = 0 are rejected at no cost, at alpha = 0
         alpha = np.concatenate(([0.0], np.cumsum(self.p[order])))
@@ -316,11 +312,7 @@ def threshold_release_pair(
 
 
 def binomial_log_pmf(trials: int, probability: float) -> Array:
-    """Return log P(Bin(trials, probability) = s) for s = 0 ... trials; shape (trials + 1,).
-
-    The logarithms of the ratios of neighbours are summed outwards from the mode, so that no large numbers cancel
-    where the mass is; the sum over all s is 1.
-    """
+    """Return log P(Bin(trials, probability) = s), (trials + 1,): ratios are summed from the mode."""
     if probability in (0.0, 1.0):
         out = np.full(trials + 1, -np.inf)
         out[trials if probability else 0] = 0.0

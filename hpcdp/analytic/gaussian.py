@@ -182,14 +182,7 @@ def toy_dpsgd_pair(
 def equal_rows_pair(
     value: float, rows: ArrayLike, *, batch: int, rate: float, sigma: float, updates: int
 ) -> NormalMixture | None:
-    """Return the exact pair of rows that all equal `value` (P) and of other rows, none below it or none above it (Q).
-
-    The databases may differ in their numbers of rows. None where rows lie on both sides, so that the likelihood ratio is
-    not monotone, or where the mixture has more than 2 ** 16 parts.
-
-    Raises:
-        ValueError: a parameter or the rows are refused.
-    """
+    """The exact pair of rows that equal `value` (P) and of rows on one side of it (Q); None of both sides or > 2 ** 16 parts."""
     shares = step_shares(rate, updates)
     others = row_values(np.asarray(rows))
     check_batch(others.size, batch, None)

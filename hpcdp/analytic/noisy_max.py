@@ -29,20 +29,8 @@ class Noise:
     log_sf: Callable[[Array], Array]
 
 
-def _laplace_log_pdf(x: Array) -> Array:
-    return -np.abs(x) - np.log(2.0)
-
-
 def _laplace_log_cdf(x: Array) -> Array:
     return np.where(x < 0.0, x - np.log(2.0), np.log1p(-0.5 * np.exp(-np.maximum(x, 0.0))))
-
-
-def _laplace_log_sf(x: Array) -> Array:
-    return _laplace_log_cdf(-x)
-
-
-def _exponential_log_pdf(x: Array) -> Array:
-    return np.where(x >= 0.0, -x, -np.inf)
 
 
 def _exponential_log_cdf(x: Array) -> Array:
@@ -50,22 +38,17 @@ def _exponential_log_cdf(x: Array) -> Array:
         return np.log(-np.expm1(-np.maximum(x, 0.0)))
 
 
-def _exponential_log_sf(x: Array) -> Array:
-    return -np.maximum(x, 0.0)
-
-
-LAPLACE = Noise(_laplace_log_pdf, _laplace_log_cdf, _laplace_log_sf)
-EXPONENTIAL = Noise(_exponential_log_pdf, _exponential_log_cdf, _exponential_log_sf)
-
-_LAWS = {"laplace": LAPLACE, "exponential": EXPONENTIAL}
+LAPLACE = Noise(lambda x: -np.abs(x) - np.log(2.0), _laplace_log_cdf, lambda x: _laplace_log_cdf(-x))
+_LAWS = {
+    "laplace": LAPLACE,
+    "exponential": Noise(
+        lambda x: np.where(x >= 0.0, -x, -np.inf), _exponential_log_cdf, lambda x: -np.maximum(x, 0.0)
+    ),
+}
 
 
 def noise_law(noise: str) -> Noise:
-    """Return the noise law of this name.
-
-    Raises:
-        ValueError: `noise` is neither "laplace" nor "exponential".
-    """
+    """Return the noise law of this name; ValueError where it is neither "laplace" nor "exponential"."""
     if noise not in _LAWS:
         raise refusal("noise", noise, '"laplace" or "exponential"')
     return _LAWS[noise]

@@ -242,10 +242,7 @@ def _elementwise(function: Callable[[float], Any], results: int, values: Array) 
 
 
 def _last_root(shifts: Array, logs: Array, goal: float) -> float:
-    """The largest x at which the sum of e^(logs + shifts x) is e^goal; infinity where no shift is above 0.
-
-    It is convex, so Newton's steps from the right of that root fall to it and never pass it.
-    """
+    """The largest x at which the convex Σ e^(logs + shifts x) is e^goal, by Newton from the right."""
     rising = shifts > 0.0
     with np.errstate(over="ignore"):
         x = float(((goal - logs[rising]) / shifts[rising]).min(initial=np.inf))

@@ -47,14 +47,13 @@ class Piecewise(Curve):
             raise refusal("p, q", (first.shape, second.shape), "equal shapes (a,)")
         self._lines = tuple((densities, np.asarray(edges, np.float64)) for densities, edges in lines)
         self._atoms = first, second
-        divided = [divide(densities, np.asarray(edges, np.float64)) for densities, edges in lines]
-        self._cells = Intervals(
-            *(np.concatenate(parts) for parts in zip(*(_parts(c) for c, _, _ in divided), strict=True))
-        )
+        divided = [divide(*line) for line in self._lines]
+        cells = zip(*(vars(own).values() for own, _, _ in divided), strict=True)
+        self._cells = Intervals(*(np.concatenate(parts) for parts in cells))
         atoms_p = np.concatenate([first, *(part for _, part, _ in divided)])
         atoms_q = np.concatenate([second, *(part for _, _, part in divided)])
-        for name, atoms, cells in (("P", atoms_p, self._cells.p), ("Q", atoms_q, self._cells.q)):
-            mass = float(atoms.sum() + cells.sum())
+        for name, atoms, masses in (("P", atoms_p, self._cells.p), ("Q", atoms_q, self._cells.q)):
+            mass = float(atoms.sum() + masses.sum())
             if abs(mass - 1.0) > MASS_TOLERANCE:
                 raise refusal(f"mass of {name}", mass, f"1 within {MASS_TOLERANCE:g}")
         self._only_p = float(atoms_p[atoms_q == 0.0].sum())
@@ -111,10 +110,7 @@ class Piecewise(Curve):
             return Parts(self._lines, *(np.log(masses) for masses in self._atoms))
 
     def _masses(self, level: Array, eta: Array, *, strict: bool) -> tuple[Array, Array, Array, Array]:
-        """P(L < level), Q(L < level), P(L > level), Q(L > level); the last two with >= unless `strict`.
-
-        eta = exp(-level) decides for the atoms: a ratio q/p > eta is a loss below the level.
-        """
+        """P, Q(L < level), P, Q(L > level), the last two with >= unless `strict`; eta = exp(-level) decides for atoms."""
         below_p, below_q, above_p, above_q = self._cells.masses_below(level)
         upper = np.searchsorted(self._ratio, eta, side="right")
         lower = np.searchsorted(self._ratio, eta, side="left" if strict else "right")
@@ -123,10 +119,6 @@ class Piecewise(Curve):
         above_p = above_p + _prefix(self._atoms_p)[lower] + self._only_p
         above_q = above_q + _prefix(self._atoms_q)[lower]
         return below_p, below_q, above_p, above_q
-
-
-def _parts(cells: Intervals) -> tuple[Array, ...]:
-    return cells.loss, cells.p_sum, cells.q_sum, cells.p, cells.q, cells.ends
 
 
 def _prefix(masses: Array) -> Array:

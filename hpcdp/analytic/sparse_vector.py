@@ -28,12 +28,7 @@ _BLOCK = 4_000_000  # numbers held at once
 
 @dataclass(frozen=True)
 class NoisyThreshold:
-    """Nodes z = threshold + rho, the weights of their expectation, and the logarithms of what a query does there.
-
-    Attributes:
-        edges: (panels + 1,). weights: (n,), quadrature weight times density of rho.
-        below, above: (n, K) log P(q_i + nu_i < z) and log P(q_i + nu_i >= z).
-    """
+    """Nodes of threshold + rho between edges, weights (n,) of their expectation, (n, K) log P(q_i + nu_i < z) and of >= z."""
 
     edges: Array
     weights: Array
@@ -79,18 +74,14 @@ def noisy_threshold(answers: Array, breaks: Array, threshold: float, rho: float,
 
 def first_above(noisy: NoisyThreshold, start: int) -> Array:
     """Return P(first query above, from `start` on, is j) for j >= start, and last P(none); (K - start + 1,)."""
-    return noisy.expect(_runs(noisy.below[:, start:], noisy.above[:, start:]))
+    passed = _passed(noisy.below[:, start:])
+    return noisy.expect(np.concatenate((passed[:, :-1] + noisy.above[:, start:], passed[:, -1:]), axis=1))
 
 
 def tuple_probabilities(noisy: NoisyThreshold, tuples: NDArray[np.int64]) -> Array:
-    """Return the probabilities that the queries above are those of each row, one threshold for all.
-
-    Args:
-        noisy: of K queries.
-        tuples: (m, c) ascending indices; K fills the places not used, and then all K queries were answered.
-    """
+    """Return the probabilities that the queries above are those of each row (m, c), ascending, filled with K."""
     count = noisy.below.shape[1]
-    below = np.concatenate((np.zeros((len(noisy.weights), 1)), np.cumsum(noisy.below, axis=1)), axis=1)
+    below = _passed(noisy.below)
     odds = np.concatenate((noisy.above - noisy.below, np.zeros((len(noisy.weights), 1))), axis=1)
     out = np.empty(len(tuples))
     step = max(1, _BLOCK // len(noisy.weights))
@@ -104,12 +95,7 @@ def tuple_probabilities(noisy: NoisyThreshold, tuples: NDArray[np.int64]) -> Arr
 
 
 def count_probabilities(noisy: NoisyThreshold, groups: NDArray[np.int64]) -> Array:
-    """Return the probabilities of how many queries of each group are above, flat, the last group fastest.
-
-    Args:
-        noisy: of one query per group.
-        groups: how many alike queries each group has, (g,).
-    """
+    """Return the probabilities of how many of each of (g,) groups of alike queries are above, flat, the last group fastest."""
     combinations = int(np.prod(groups + 1))
     out = np.zeros(combinations)
     step = max(1, _BLOCK // combinations)
@@ -125,9 +111,9 @@ def count_probabilities(noisy: NoisyThreshold, groups: NDArray[np.int64]) -> Arr
     return out
 
 
-def _runs(below: Array, above: Array) -> Array:
-    passed = np.concatenate((np.zeros((below.shape[0], 1)), np.cumsum(below, axis=1)), axis=1)
-    return np.concatenate((passed[:, :-1] + above, passed[:, -1:]), axis=1)
+def _passed(below: Array) -> Array:
+    """The logarithms of the chances that the first 0, 1, … queries are all below."""
+    return np.concatenate((np.zeros((below.shape[0], 1)), np.cumsum(below, axis=1)), axis=1)
 
 
 _MOST_TUPLES = 12_000
@@ -185,11 +171,14 @@ def sparse_vector(
     return _redrawn(answers, level, 2.0 * cutoff * unit, 4.0 * cutoff * unit, cutoff)
 
 
+def _breaks(answers: tuple[Array, Array], threshold: float) -> Array:
+    return np.unique(np.concatenate((*answers, [threshold])))
+
+
 def _indices(answers: tuple[Array, Array], threshold: float, rho: float, nu: float, cutoff: int) -> Discrete | None:
-    tuples = _tuples(answers[0].size, cutoff)
+    tuples, breaks = _tuples(answers[0].size, cutoff), _breaks(answers, threshold)
     if tuples is None:
         return None
-    breaks = np.unique(np.concatenate((*answers, [threshold])))
     laws = [tuple_probabilities(noisy_threshold(part, breaks, threshold, rho, nu), tuples) for part in answers]
     return Discrete(*laws)
 
@@ -197,11 +186,9 @@ def _indices(answers: tuple[Array, Array], threshold: float, rho: float, nu: flo
 def _redrawn(answers: tuple[Array, Array], threshold: float, rho: float, nu: float, cutoff: int) -> Discrete | None:
     """A new threshold after every query above: the runs between them are independent."""
     count = answers[0].size
-    tuples = _tuples(count, cutoff)
+    tuples, breaks, laws = _tuples(count, cutoff), _breaks(answers, threshold), []
     if tuples is None:
         return None
-    breaks = np.unique(np.concatenate((*answers, [threshold])))
-    laws = []
     for part in answers:
         noisy = noisy_threshold(part, breaks, threshold, rho, nu)
         # runs[i, j]: from query i on, the first above is j, or none when j = K; after "none" nothing is left.
@@ -216,9 +203,9 @@ def _redrawn(answers: tuple[Array, Array], threshold: float, rho: float, nu: flo
 
 def _released(answers: tuple[Array, Array], threshold: float, rho: float, nu: float) -> Piecewise:
     """Index j and answer v: density f(v - q_j) times the chance that z <= v and all before j are below z."""
-    breaks = np.unique(np.concatenate((*answers, [threshold])))
+    breaks = _breaks(answers, threshold)
     noisy = [noisy_threshold(part, breaks, threshold, rho, nu) for part in answers]
-    before = [np.concatenate((np.zeros((len(n.weights), 1)), np.cumsum(n.below, axis=1)), axis=1) for n in noisy]
+    before = [_passed(n.below) for n in noisy]
     edges = np.concatenate(([breaks[0] - _REACH * nu], breaks, [breaks[-1] + _REACH * nu]))
     lines = []
     for index in range(answers[0].size):
@@ -266,7 +253,7 @@ def _noisy_bits(answers: tuple[Array, Array], threshold: float, rho: float, nu: 
     groups, sizes = np.unique(np.column_stack(answers), axis=0, return_counts=True)
     if np.prod(sizes + 1.0) > _MOST_COUNTS:
         return None
-    breaks = np.unique(np.concatenate((*answers, [threshold])))
+    breaks = _breaks(answers, threshold)
     laws = [count_probabilities(noisy_threshold(part, breaks, threshold, rho, nu), sizes) for part in groups.T]
     return Discrete(*laws)
 

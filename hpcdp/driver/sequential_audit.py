@@ -36,8 +36,8 @@ from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses.protocol import Loss, Side
 from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.notions._lines import Lines, lines_of
 from hpcdp.notions.betting import Check, Learner, Rules, Wealth, average, count_cells, play
+from hpcdp.notions.box import Lines, lines_of
 from hpcdp.results.sequential import ROUNDS, Look, Rounds, SequentialAudit, cells_of, note_audit, round_name
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.lease import Lease

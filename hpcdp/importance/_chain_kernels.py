@@ -128,11 +128,7 @@ def _rate(kind, near, row):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def draw_chained(kind, values, more, table, scores, base):  # type: ignore[no-untyped-def]
-    """Let standard variates (rows, m) of one component depend on those before them, in place.
-
-    table (K, P): from their first place on. scores (rows,) go on.
-    more (rows, m): uniform for exponentials, exponential for normals; of Laplace variates nothing is read.
-    """
+    """Let standard variates (rows, m) depend on those before them, in place; table (K, P); more (rows, m): of a second kind."""
     for j in range(min(values.shape[1], table.shape[0])):
         row = table[j, base:]
         sign = 1.0 if row[COEFFICIENT] > 0.0 else -1.0
@@ -153,10 +149,7 @@ def draw_chained(kind, values, more, table, scores, base):  # type: ignore[no-un
 
 @kernel(error_model="numpy")
 def _term(kind, x, rest, row, kept, c, j):  # type: ignore[no-untyped-def]
-    """log g − log f of a chained place that can be drawn so, and the size of its terms.
-
-    kept[c, j]: areas up to ℓ of so many steps of a lattice, NaN where one is not known yet.
-    """
+    """log g − log f of a chained place that can be drawn so, and the size of its terms; kept: known areas of lattice steps."""
     own = 0.5 * x * x if kind == NORMAL else abs(x)
     if kind == NORMAL and row[CODE] == LED:
         mean = row[OWN] + row[OWN + 1] * rest

@@ -52,10 +52,7 @@ def _binned(value, coin, more, row):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def tilt(kind, values, coins, table):  # type: ignore[no-untyped-def]
-    """Standard variates (rows, m) of one component, in place; table (K, P) from their first place on.
-
-    coins (2, rows, m): uniform; of Laplace variates the first ones are read, of uniforms both.
-    """
+    """Standard variates (rows, m) of one component, in place; table (K, P) from their first place on; coins (2, rows, m)."""
     for j in range(min(values.shape[1], table.shape[0])):
         row = table[j]
         if kind == NORMAL:
@@ -95,10 +92,7 @@ def _prepare(kind, row, out):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def add_log_ratios(kind, values, which, used, table, plain, out, magnitudes):  # type: ignore[no-untyped-def]
-    """Log-ratios of standard variates; which (selected,): rows; used (rows,): entries of each that were asked for.
-
-    plain (P,): a plain entry. Components but the first that are plain everywhere add nothing.
-    """
+    """Log-ratios of the rows `which`, of `used` entries each; components that are `plain` add nothing."""
     m, count, width = min(values.shape[1], table.shape[1]), table.shape[0], plain.size
     given, sizes, bins = np.empty((count, m, width + 1)), np.empty(count), (width + 1) // 2
     moved, moved_count = np.empty(count, np.int64), 0

@@ -51,11 +51,7 @@ class Split(NamedTuple):
 
 
 def spread(weights: Floats, squares: Floats, sizes: ArrayLike) -> Floats:
-    """An estimate without bias of the variance of Σ w, (cells,), from Σ w and Σ w² of strata of so many draws each.
-
-    Strata have fixed sizes, so that what their means differ by is no part of it. Of a stratum of one draw, whose variance
-    cannot be told, w² is taken, which is more in the mean. weights, squares: (strata, cells). sizes: (strata,), at least 1.
-    """
+    """An unbiased estimate of the variance of Σ w, (cells,), by strata of fixed sizes; of a stratum of one draw w² is taken."""
     n = np.asarray(sizes, np.float64)[:, None]
     with np.errstate(over="ignore", invalid="ignore"):  # of weights whose squares are no floats nothing is known
         left = np.nan_to_num(squares - weights * weights / n, nan=np.inf)
@@ -64,14 +60,7 @@ def spread(weights: Floats, squares: Floats, sizes: ArrayLike) -> Floats:
 
 
 def lower_mean(totals: ArrayLike, rates: ArrayLike, draws: int, level: ArrayLike) -> Floats:
-    """Lower limit of P(S), from `sum_lower`. Finite-sample: it fails with probability <= level; rounding included.
-
-    m >= (exp((Σ log(1 + λX) − ln(1/level))/n) − 1)/λ, at least 0, at most 1.
-
-    Args:
-        totals: sums of logarithms of all draws, whole numbers >= 0 of 2^-40.
-        rates: λ. draws: n of all strata, in S or not. level: above 0 and below 1. All broadcast.
-    """
+    """Lower limit of P(S): (exp((Σ log(1 + λX) − ln(1/level))/n) − 1)/λ. Finite-sample, rounding included; totals in 2^-40."""
     logs, cost = _naturals(totals, level)
     gain = np.maximum(logs - cost - (logs + cost) * 2.0**-48, 0.0) / draws
     # expm1 multiplies a relative error of its argument, at most 8, by at most 9
@@ -80,11 +69,7 @@ def lower_mean(totals: ArrayLike, rates: ArrayLike, draws: int, level: ArrayLike
 
 
 def upper_mean(totals: ArrayLike, rates: ArrayLike, cutoffs: ArrayLike, draws: int, level: ArrayLike) -> Floats:
-    """Upper limit of E_g[w 1_S 1{w <= M}] under Q, from `sum_upper`. Finite-sample: it fails with probability <= level.
-
-    m <= (1 − exp((Σ log(1 − κX) − ln(1/level))/n))/κ, at most M and at most 1. Rounding is included. rates: κ. cutoffs: M.
-    Others: as `lower_mean`.
-    """
+    """Upper limit of Q's mean up to M: (1 − exp((Σ log(1 − κX) − ln(1/level))/n))/κ. Finite-sample, rounding included."""
     logs, cost = _naturals(totals, level)
     loss = (logs + cost) * _UP / draws
     with np.errstate(over="ignore"):
@@ -97,19 +82,12 @@ def _naturals(totals: ArrayLike, level: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def leftover_limit(hits: ArrayLike, draws: ArrayLike, level: ArrayLike) -> Floats:
-    """Upper limit of Q(S, w > M) from plain draws of Q (`count_leftover`). Finite-sample: Clopper and Pearson (1934).
-
-    One limit from the hits in any of several cells' events holds for each of them.
-    """
+    """Upper limit of Q(S, w > M) from plain draws, for each cell whose hits count. Finite-sample (Clopper and Pearson 1934)."""
     return binomial_upper(hits, draws, level)
 
 
 def certify(p_lower: Floats, q_upper: Floats, leftover: Floats, epsilon: ArrayLike) -> Certified:
-    """max(0, P's limit − e^ε · Q's limit), and that less e^ε · leftover, a lower bound on δ(ε), 0 at least.
-
-    Finite-sample if the three limits are: it fails with at most the sum of their probabilities. Rounded down. The limits, from
-    0 to 1, are those of `lower_mean`, `upper_mean` and `leftover_limit`; e^ε <= 1e100.
-    """
+    """max(0, P's limit − e^ε · Q's limit), and that less e^ε · leftover, rounded down. Finite-sample if the limits are."""
     c = _inflation(epsilon) * _UP
     within, lower = (
         np.asarray(np.maximum(p_lower - c * out * _UP - p_lower * 2.0**-51, 0.0))
@@ -124,20 +102,14 @@ def _inflation(epsilon: ArrayLike) -> Floats:
 
 
 def split_level(level: ArrayLike) -> Split:
-    """A cell's failure probability, .05 for each mean and .9 for the leftover: ln(1/level) multiplies the leftover's draws.
-
-    docs/mathematics-draws.md, "Bounds from weighted draws", says what other shares would cost. Fixed before any draw.
-    """
+    """A cell's failure probability, .05 for each mean and .9 for the leftover, whose draws ln(1/level) multiplies."""
     whole = open_unit("level", level)
     part = whole * _MEANS_SHARE
     return Split(part, part, whole * ((1.0 - 2.0 * _MEANS_SHARE) * _DOWN))
 
 
 def leftover_draws(delta_share: float, epsilon: float, level: float) -> int:
-    """Plain draws of Q without a hit after which e^ε · `leftover_limit` is at most delta_share.
-
-    ln(1/level)·e^ε/delta_share or so. Rounding makes it at most a part in 10^13, and one draw, larger than the least number.
-    """
+    """Plain draws of Q without a hit after which e^ε · `leftover_limit` is at most delta_share."""
     aim = positive("delta_share", delta_share) / float(_inflation(epsilon))
     if aim >= 1.0:
         return 1

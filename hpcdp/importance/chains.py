@@ -67,11 +67,7 @@ class _Values:
 
 
 def chained(elites: Sequence[Elite], weights: Floats, component: Component, near: Near) -> Component | None:
-    """The component with a chain, None where there is none.
-
-    weights: of the outputs of the elites, (n,), 0 for those of other modes. component: the likeliest product of tilts, whose
-    parameters stay where no place is chained. Where a score tells sets exactly, the chain ends where the next set begins.
-    """
+    """The component with a chain, None where there is none; weights: of the elites' outputs, 0 for other modes."""
     kinds = [values for kind in CHAINED if (values := _values(elites, kind)) is not None]
     inside = weights > 0.0
     if not kinds or inside.sum() < 2 * sum(given.values.shape[1] for given in kinds) + 8:

@@ -73,11 +73,7 @@ def _aims(problem: Problem, directions: Sequence[Direction]) -> list[tuple[int, 
 def choose(
     problem: Problem, learned: Learned, way: Ownership, declared: Bools | None, recorded: Choice | None
 ) -> tuple[Choice, tuple[Proposal, Proposal]]:
-    """Sizes, bets and cut-offs, and the proposals; plain ones where they gain nothing.
-
-    declared: which draws of D are where D′ has no output, as the study declares; None where it declares nothing. recorded: what
-    was chosen before, whose directions with bounds stay; a direction without them gets no bets and no plain draws.
-    """
+    """Sizes, bets, cut-offs and proposals, plain ones where these gain nothing; declared: draws of D where D′ has none."""
     e = problem.study.estimate
     epsilons, chunk = np.asarray(e.epsilons), CHUNK if way.by_rows else FEW
     directions = learned.directions()

@@ -28,10 +28,8 @@ _NEVER = 1000.0  # outputs' worth of one side, and none of the other, from which
 def weighted_sums(cells: Ints, weights: Floats, tiles: Ints, ratios: Floats, size: int) -> tuple[Floats, Floats]:
     """Of each cell its probability and the variance of that, (size,) each, from draws in these cells.
 
-    tiles: (draws,), of each the chain that leads there and no other does, or −1; ratios: g/f of that. A chain's density has the
-    integral 1, so that draws on its tile are worth what makes their sum of w·g/f so: how many of other strata came to lie there
-    no longer matters. Where a tile is one value, and g/f alike all over it, that value's probability is then told far better than
-    by as many draws that might have lain elsewhere (a ratio estimate; its variance to first order, and not below `_NOT_SEEN`).
+    A chain's density has the integral 1, so that the draws on its tile are worth what makes their sum of w·g/f so (a ratio
+    estimate, its variance to first order and not below `_NOT_SEEN`). tiles: of each draw the chain alone there, or −1.
     """
 
     def sums(places: Ints, part: Floats | None, least: int) -> Floats:
@@ -54,11 +52,7 @@ def weighted_sums(cells: Ints, weights: Floats, tiles: Ints, ratios: Floats, siz
 
 
 def fit_weighted(cells: LineCells, p: Floats, vp: Floats, q: Floats, vq: Floats) -> Floats:
-    """L̂ = log p/q in each cell, (cells,), ±inf allowed, never NaN.
-
-    p, q: probabilities of the cells, vp, vq: their variances. A cell tells as much as p²/vp plain outputs would, out of
-    p/vp draws; where it holds none, its neighbours tell out of how many it might have. Heuristic: no bound on its error.
-    """
+    """L̂ = log p/q in each cell, ±inf allowed, never NaN; vp, vq: variances. Heuristic."""
     sums, counts = np.stack([p, vp, q, vq]), np.stack([_counts(p, vp), _counts(q, vq)])
     told = cells.atoms & (counts.sum(axis=0) >= _ALONE)
     own = np.zeros(cells.size)
@@ -179,8 +173,5 @@ def _with_ends(inside: Floats, a: Floats, b: Floats, cuts: Ints) -> Floats:
 
 
 def delta_by_loss(losses: Floats, densities: Floats, epsilon: float) -> float:
-    """δ as L̂ tells it, E max(0, 1 − e^(ε − L̂)) over draws of the law in question, each with its density.
-
-    It varies less than a difference of two tails, and is off by what L̂ is off: good enough to share draws out. Heuristic.
-    """
+    """E max(0, 1 − e^(ε − L̂)) over draws with densities: δ as L̂ tells it. Heuristic."""
     return float(densities @ np.maximum(0.0, -np.expm1(epsilon - losses)))

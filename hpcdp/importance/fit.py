@@ -31,12 +31,7 @@ _SPLIT = 8.0  # of the log-likelihood, by which another bin must be worth it
 def fit(
     elites: Sequence[Elite], narrows: bool = False, near: Near | None = None, splits: bool = True
 ) -> list[tuple[float, Component]]:
-    """Components with their shares of the weight: one, or several where outputs that were kept out gain by it.
-
-    narrows: each twice where some of its normals are spread less than plain ones, as wide as plain ones and as wide as found: the
-    former bounds the weights of the latter. near: outputs on both sides of the set's edge; each also with a chain
-    that leads there, where there is one. splits: whether modes are told apart.
-    """
+    """Components with shares of the weight; narrows: twice where normals are narrow; near: also with a chain that leads there."""
     mixture = _modes(elites, splits)
     if narrows or near is not None:
         weights = np.concatenate([elite.weights for elite in elites])

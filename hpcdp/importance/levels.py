@@ -39,11 +39,9 @@ _LAST = 4  # times the draws of a level in the last round, where a call draws ma
 
 @dataclass(frozen=True, eq=False)
 class TaughtSide:
-    """What was learned of one distribution: its proposal, and the draws that taught, of all stages.
+    """One distribution's proposal, and the draws of all stages: cells, weights by the proposal.
 
-    cells: of each draw. weights: by the proposal. shares: of each draw, so that the mean of φ(w) of fresh draws is about their
-    sum of shares·φ(w). plain: the shares of draws whose weight is 1. within: by direction and ε the variance of w·1_S of a draw
-    within its stratum, as a share of that of all draws, (2, epsilons).
+    plain: shares of draws of weight 1. within: variance of w·1_S within strata, as a share of all draws', (2, epsilons).
     """
 
     proposal: Proposal
@@ -90,11 +88,10 @@ class Learned:
 
 
 def learn(draw: Draw, goal: Goal, size: int, chunk: int, last: int = 0, asks: Asks = lambda _: 0.0) -> Learned:
-    """Learn from draws of both distributions; with chains first where a score tells outputs exactly and nothing is to be
-    certified, else where without them more is asked for than may be drawn. What asks for fewer draws is kept.
+    """Learn from draws of both distributions; with chains where a score tells outputs exactly.
 
-    size: draws of each distribution and stage. chunk: outputs to a chunk of the test, of which shares are whole numbers. last:
-    draws of each distribution of the last round at least where chains are tried, which decide sets.
+    size: draws of each and stage. chunk: of the test, of which shares are whole numbers. last: draws of the last round with
+    chains.
     """
     pools, calls = (Pool(), Pool()), [0, 0]
 

@@ -40,7 +40,7 @@ from hpcdp.importance.result import DRAWN, INFLATED, LEFT_OUT, TapeResults
 from hpcdp.importance.work import Judge, chunk_sums, learn_levels, learned_state
 from hpcdp.mechanisms.outputs import Outputs, Schema
 from hpcdp.mechanisms.outputs import describe as describe_outputs
-from hpcdp.methods.sample_split.foreseen import aim_words
+from hpcdp.methods.sample_split.targets import aim_words
 from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
 from hpcdp.study._timing import Timing, time_draws

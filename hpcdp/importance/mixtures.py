@@ -50,11 +50,7 @@ _LEAST, _LEAST_CHAIN = 0.004, 0.0005  # share of a component below which it is l
 
 @dataclass(frozen=True)
 class Goal:
-    """What draws are for.
-
-    aims: the cells that matter most, told what is known of δ. rest: times their relative variance that other cells may have.
-    main: what they weigh at least when draws are shared out.
-    """
+    """What draws are for: the cells that matter most, the relative variance that others may have, the aims' least weight."""
 
     epsilons: Floats
     aims: Aims
@@ -65,11 +61,7 @@ class Goal:
 def mixtures_of(
     pools: tuple[Pool, Pool], known: Known, goal: Goal, chains: bool, alone: bool, spreads: bool = False
 ) -> tuple[list[list[Component]], list[Floats]]:
-    """The components of a mixture for each distribution but the plain one, and shares, the plain one's first.
-
-    chains: whether they are among the candidates; alone: and nothing else. spreads: half is spread evenly over them, as what the
-    present L̂ takes for the edge of a set may be none.
-    """
+    """Components of each distribution's mixture but the plain one, and shares, plain first; spreads: half of these evenly."""
     deltas = _deltas(known, goal.epsilons)
     wanted = goal.aims(deltas)
     goals = np.full(deltas.shape, goal.rest)
@@ -225,9 +217,7 @@ class Side:
 
     @cached_property
     def _masses(self) -> tuple[Floats, Floats]:
-        """Of each component how much mass the draws here tell, which is 1 but for noise where it leads to sets alone, and what
-        share of E w² its variance is at least, as so few tell.
-        """
+        """Of each component the mass that draws tell, 1 but for noise, and what share of E w² its variance is at least."""
         count = self.ratios.shape[1]
         mass, square = self.density @ self.ratios, (self.density * self.density) @ (self.ratios * self.ratios)
         masses, least = np.ones(count), np.ones(count)
@@ -263,14 +253,9 @@ class Side:
 
 
 def best_shares(sides: Sequence[Side], deltas: Floats, goals: Floats, plain: float, main: float = 0.0) -> list[Floats]:
-    """Shares of each side's components, 0 for those that are left out.
+    """Shares of each side's components, 0 for those left out: of chains alone where their variances are smaller than with all.
 
-    Where draws of chains alone, and plain ones, have smaller variances than a mixture of all, others are left out: a few draws of
-    a wide component in a set that a chain fills have weights of the same size, and no stratum of their own.
-
-    deltas: δ̂ (2, epsilons), NaN for cells that do not count. goals: relative variances of cells, (2, epsilons), to each other; of
-    the least one are the cells that matter most; cells with less than a tenth of their δ̂ do not count. inf: does not count.
-    plain: the least share of the first component. main: what the cells that matter most weigh at least, of all.
+    deltas: NaN for cells that do not count. goals: relative variances to each other, the least of which matter most; inf: none.
     """
     cells = _cells(sides, deltas, goals)
     chains = [np.zeros(side.ratios.shape[1], np.bool_) if side.chains is None else side.chains for side in sides]
@@ -312,9 +297,7 @@ def _shares(
     main: float,
     chains: bool = False,
 ) -> list[Floats]:
-    """By variances of draws that are one stratum, which steps are known to lower; of chains each cell weighs what that of its
-    strata is, which no such proof covers.
-    """
+    """By variances of draws that are one stratum, which steps are known to lower; of chains by their strata's, unproved."""
     alphas = [np.full(side.ratios.shape[1], 1.0 / side.ratios.shape[1]) for side in sides]
     if not used.any():
         return [np.eye(side.ratios.shape[1])[0] for side in sides]

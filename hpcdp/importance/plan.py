@@ -182,11 +182,7 @@ def parts_of(problem: Problem, index: Index, number: int, choice: Choice) -> lis
 
 
 def tested_pairs(problem: Problem, index: Index) -> dict[int, Choice] | None:
-    """The pairs that get test draws, of equal ones the first, and their choices; None while some pair is not learned.
-
-    Training alone decides: all those that may hold the largest δ̂ at some ε, by three standard errors of both, in a direction
-    that has bounds of its own (heuristic).
-    """
+    """The pairs that get test draws, by training alone (heuristic), of equal ones the first; None while some are not learned."""
     choices = dict[int, Choice]()
     for number in first_of(problem.once(tape_keys)).values():
         choice = known_choice(problem, index, number)

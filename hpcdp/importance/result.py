@@ -192,11 +192,7 @@ class TapeResults(SeriesBySeries):
         return int(arrays["draws"][1][entry].min())
 
     def leftover_needed(self, arrays: Arrays, entry: Entry, claimed: float) -> int | None:
-        """Plain draws without a hit with which the bound would pass a claim, beside those of `needed_to_pass`. Heuristic.
-
-        Half of what δ̂ is above the claim is for the leftover where the bounds of both means must narrow; None where plain
-        draws hit the leftover, which no number of draws takes away.
-        """
+        """Plain draws without a hit with which the bound would pass a claim; None where draws hit the leftover. Heuristic."""
         if arrays["leftover_hits"][1][entry] > 0:
             return None
         if arrays["leftover_limit"][1][entry] == 0.0:
@@ -230,10 +226,7 @@ def _errors(level: float) -> float:
 
 
 def _share(problem: Problem, pairs: int, tested: Mapping[int, Choice]) -> float:
-    """Times the level that training chose for it a tested pair has: that of pairs that training alone left out is the others'.
-
-    Never more than all of it in sum: where equal pairs became unequal, earlier levels were chosen for fewer.
-    """
+    """Times the level that training chose that a tested pair has: that of pairs left out is the others'."""
     factor, failure = pairs / max(1, len(tested)), 1.0 - problem.study.estimate.confidence
     spent = factor * math.fsum(level for choice in tested.values() for row in choice.levels for level in row)
     return factor * failure / spent if spent > failure * (1.0 + 1e-9) else factor

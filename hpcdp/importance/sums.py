@@ -10,6 +10,7 @@ are made of additions, products and divisions alone, which IEEE 754 rounds the s
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,11 +75,10 @@ def weight_range(log_weight, error):  # type: ignore[no-untyped-def]
 
 @_jit
 def sum_bets(log_weights, errors, classes, reach, rates, cutoffs, is_upper):  # type: ignore[no-untyped-def]
-    """Sums of log(1 + λw), rounded down, or of −log(1 − κw), rounded up, of a chunk by cell, in units, int64.
+    """Sums of log(1 + λw), rounded down, or of −log(1 − κw), rounded up, of at most `LARGEST_CHUNK` draws by cell, in units.
 
-    A lower bet takes the least weight there may be, 0 where it may be above the cut-off; an upper one the largest up to the
-    cut-off, 0 where it is certainly above. reach[c]: how many cells have class c in their set, the first ones; classes beyond
-    the last are as the last. At most `LARGEST_CHUNK` draws.
+    A lower bet takes the least weight there may be, 0 where it may be above the cut-off; an upper one the largest up to it, 0
+    where it is certainly above.
     """
     cells, last = rates.size, reach.size - 1
     logs, block = np.zeros(cells, np.int64), np.zeros(cells)
@@ -120,12 +120,7 @@ def count_hits(log_weights, errors, classes, reach, cutoffs):  # type: ignore[no
 
 
 class Cells(NamedTuple):
-    """What is summed of the draws of a distribution, fixed before they are drawn; the set of cell j is {class >= least[j]}.
-
-    Classes are whole numbers >= 0 that grow with L̂ (or with −L̂, for the sets of the other direction). least: int64 (cells,),
-    ascending. rates: λ, or κ, float64 (cells,), > 0. cutoffs: M, float64 (cells,), > 0; an infinite one is for lower bounds
-    alone, which hold with any.
-    """
+    """What is summed, fixed before draws: the set of cell j is {class >= least[j]}, ascending; rates are λ or κ, cut-offs M."""
 
     least: Integers
     rates: Floats
@@ -136,27 +131,6 @@ class Cells(NamedTuple):
         return np.cumsum(np.bincount(self.least, minlength=1))
 
 
-def sum_lower(log_weights: Floats, errors: Floats, classes: NDArray[np.integer], cells: Cells) -> Integers:
-    """Sums of log(1 + λX), X = w 1_S 1{w <= M}, rounded down, int64 (cells,); a draw counts with the least weight it may have.
-
-    A draw that may be above the cut-off is left out.
-
-    Args:
-        log_weights: computed log w, float64 (n,); −inf is a weight of 0. n <= 2^20, so that sums stay below 2^63.
-        errors: how far each may be from the true one, (n,), >= 0; inf where nothing is known.
-        classes: of the outputs, integers (n,), >= 0.
-    """
-    return _sum(log_weights, errors, classes, cells, False)
-
-
-def sum_upper(log_weights: Floats, errors: Floats, classes: NDArray[np.integer], cells: Cells) -> Integers:
-    """Sums of −log(1 − κX), rounded up: a draw that may be at most M counts with the largest weight it may have, at most M.
-
-    Args: as `sum_lower`; rates times cut-offs are at most 0.999.
-    """
-    return _sum(log_weights, errors, classes, cells, True)
-
-
 def _sum(log_weights: Floats, errors: Floats, classes: NDArray[np.integer], cells: Cells, is_upper: bool) -> Integers:
     assert classes.size <= LARGEST_CHUNK
     assert not is_upper or (cells.rates * cells.cutoffs <= LARGEST_FRACTION).all()
@@ -164,13 +138,15 @@ def _sum(log_weights: Floats, errors: Floats, classes: NDArray[np.integer], cell
     return sums
 
 
+sum_lower = partial(_sum, is_upper=False)
+"""Sums of log(1 + λX), X = w 1_S 1{w <= M}, rounded down, (cells,); log_weights (n,) are off by at most errors; n <= 2^20."""
+sum_upper = partial(_sum, is_upper=True)
+"""Sums of −log(1 − κX), rounded up: a draw that may be at most M counts with its largest weight, at most M; κ·M <= 0.999."""
+
+
 def count_leftover(
     log_weights: Floats, errors: Floats, classes: NDArray[np.integer], cells: Cells
 ) -> tuple[Integers, int]:
-    """How many plain draws of Q are in S with a weight that may be above M: of each cell, int64 (cells,), and in any of these.
-
-    What `sum_upper` leaves out is a hit here, whatever the rounding: each draw in S counts there, here, or in both. Where no
-    proposal reaches an output, so that w = ∞: any log w with the error inf.
-    """
+    """Plain draws of Q in S that may weigh more than M, by cell and in any; all that `sum_upper` leaves out is counted."""
     hits, union = count_hits(log_weights, errors, classes, cells.reach(), cells.cutoffs)
     return hits, int(union)

@@ -62,16 +62,7 @@ class Bet(NamedTuple):
 
 
 def choose_lower(weights: Floats, shares: Floats, draws: int, level: float, cutoff: float) -> Bet:
-    """The λ whose lower bound on E_g[w 1_S 1{w <= M}] from test draws is largest if they are as training draws were.
-
-    Where all weights are 0, or none is given: 1/cutoff and the bound 0.
-
-    Args:
-        weights: of the training draws in S with w <= cutoff, (n,), 0 <= w <= cutoff; none is fine.
-        shares: of each, (n,), >= 0: E_g[φ(X)] is about Σ shares φ(weights) where φ(0) = 0; 1/(all training draws) for plain
-            averages. Their sum is at most 1.
-        draws: test draws to come, of all strata and outside S too. level: failure probability of the bound. cutoff: M.
-    """
+    """The λ whose lower bound is largest if test draws are as training's, weights (n,) up to cutoff, shares of sum at most 1."""
     top = float(weights.max(initial=0.0))
     if top < _NO_WEIGHT:
         rate = 1.0 / cutoff
@@ -82,11 +73,7 @@ def choose_lower(weights: Floats, shares: Floats, draws: int, level: float, cuto
 
 
 def choose_upper(weights: Floats, shares: Floats, draws: int, level: float, cutoff: float) -> Bet:
-    """The κ whose upper bound on E_g[w 1_S 1{w <= M}] from test draws is smallest if they are as training draws were.
-
-    κ·M is at most 0.998, and 1/2 where all weights are 0 or none is given: a draw at the cut-off then costs ln 2, not 7.
-    Args: as `choose_lower`.
-    """
+    """The κ whose upper bound is smallest; κ·M <= 0.998, 1/2 where all weights are 0: a draw at M then costs ln 2, not 7."""
     rate = 0.5 / cutoff
     if weights.max(initial=0.0) > 0.0:
         rate = _search(weights, shares, -math.log(level) / draws, -1.0, 1.0 / cutoff, _MOST_UPPER)
@@ -101,10 +88,7 @@ def _mean_terms(weights: Floats, shares: Floats, rate: float) -> tuple[float, fl
 
 
 def _search(weights: Floats, shares: Floats, cost: float, sign: float, scale: float, most: float) -> float:
-    """The best rate from 2^-60 to `most` times scale, by bisection in its logarithm; sign: 1 of a lower bet, −1 of an upper one.
-
-    A larger rate is better where t − G − log(1 − D) > 0, D = Σ s x/(1 + x): it has the sign of the bound's derivative.
-    """
+    """The best rate up to most·scale by bisection on the sign of t − G − log(1 − D), D = Σ s x/(1 + x), the bound's slope."""
 
     def is_better_above(at: float) -> bool:
         logs, slopes = _mean_terms(weights, shares, sign * at * scale)
@@ -121,12 +105,7 @@ def _search(weights: Floats, shares: Floats, cost: float, sign: float, scale: fl
 
 @dataclass(frozen=True, eq=False)
 class Taught:
-    """Training draws of a distribution in one direction's sets.
-
-    classes: how many of the ascending ε each output's L̂ exceeds, (n,). weights: by the final proposal, (n,). shares: of each, so
-    that the mean of φ(w) under that proposal is about their sum of shares·φ(w). largest: no weight is above it. within: of the
-    set of each ε the variance of a draw within its stratum, as a share of that of all draws, (epsilons,).
-    """
+    """Draws in one direction's sets: classes, ε that L̂ exceeds; E φ(w) is Σ shares·φ(w); within: variances in strata."""
 
     classes: Ints
     weights: Floats
@@ -180,11 +159,7 @@ class Taught:
 
 
 class Direction:
-    """P's and Q's training draws of one direction, and what they say of each ε: δ̂, its standard error, the variance of a draw.
-
-    by_loss: δ as L̂ tells it, which is told where a difference of two tails is not. is_declared: whether the inflated
-    distribution cannot enter its sets, as a study declares: P alone is bounded then, by the whole level.
-    """
+    """P's and Q's training draws of a direction: δ̂, its error and variances by ε; by_loss: δ as L̂ tells it."""
 
     def __init__(
         self, p: Taught, q: Taught, epsilons: Floats, by_loss: Floats | None = None, is_declared: bool = False
@@ -206,10 +181,9 @@ class Direction:
 
     @cached_property
     def unexplained(self) -> dict[int, tuple[int, float]]:
-        """By column, where proposals reach S with many draws, of P and of Q, and yet a few of Q's carry nearly all of Q(S).
+        """By column, how many of Q's draws lie in S, and what they are worth, where a few of them carry nearly all of Q(S).
 
-        How many of Q's lie in S, and how many plain draws would tell as much of Q(S). What leads those few there has next to no
-        share in the proposals: a region of tape that they miss, or sets that were learned badly. Heuristic.
+        What leads those few there has next to no share in the proposals, or sets were learned badly. Heuristic.
         """
         (_, p, _, p_square), (reached, q, _, q_square) = self._sums
         p_worth, worth = (
@@ -242,11 +216,7 @@ class Direction:
         return low.rate, high.rate, low.bound - math.exp(float(self.epsilons[column])) * high.bound
 
     def near(self, column: int) -> float:
-        """A cut-off that leaves next to nothing over, as training tells; 0 where it met nothing in the set.
-
-        Draws of other stages reach tapes that have next to no probability, where the final proposal is plain and weights are
-        as large as they may be: one of them would make a cut-off that no bet gains by.
-        """
+        """A cut-off that leaves next to nothing over, 0 where nothing was met."""
         spared = _NOTHING * max(0.0, float(self.delta[column])) / math.exp(float(self.epsilons[column]))
         return _ROOM * (self.q.largest_inside(column, spared) or self.q.largest_inside(column))
 
@@ -273,11 +243,7 @@ def draws_for(
     most: int,
     certifies: bool = True,
 ) -> int:
-    """Draws of each distribution from proposals for this relative standard error of δ̂, and for bets that keep most of it.
-
-    certifies: whether a certificate is asked for; bets know of no strata, and take many times the draws of the estimate.
-    Where training cannot explain what it saw, its variance tells nothing of how many that takes.
-    """
+    """Draws for this relative error of δ̂ and for bets that keep most of it, where training explains what it saw."""
     if column in direction.unexplained:
         most = min(most, _UNTOLD)
     delta = direction.told(column)
@@ -297,10 +263,7 @@ def draws_for(
 def leftover_for(
     direction: Direction, aims: Sequence[int], beyond: Sequence[bool], columns: Sequence[int], level: float, most: int
 ) -> tuple[int, float]:
-    """Plain draws of the inflated distribution, and how many a certificate would take; level: of the union of all leftovers.
-
-    Where a certificate takes more than `most` draws, and these would leave little, a look is all that is made.
-    """
+    """Plain draws, and how many a certificate takes; level: of all leftovers' union."""
     wanted = [j for j, has in zip(columns, beyond, strict=True) if has and (j in aims or not aims)]
     known = [j for j in wanted if direction.delta[j] > 3.0 * direction.error[j]]
     if not any(beyond):

@@ -307,10 +307,7 @@ def _added(a: Any, b: Any) -> Any:
 
 
 def _sums(test: Judge, side: int, outputs: Outputs, tape: Tape, declared: Declared | None) -> dict[str, Any]:
-    """Of a chunk from proposals: sums of weights and of their squares by direction and ε, and of bets by cell.
-
-    Bets on forward sets count only what is in the declared set, where the study declares one; they need none on D′ then.
-    """
+    """Sums of weights and squares by direction and ε, and of bets by cell, forward ones of D alone where a set is declared."""
     classes = test.classes(test.on_line(outputs))
     which = np.flatnonzero(classes[0] | classes[1])
     logs, errors = tape.log_weights(which)

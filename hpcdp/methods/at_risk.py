@@ -89,11 +89,7 @@ METHOD = AtRiskMethod()
 
 
 def describe_risk(section: AtRisk, arrays: Arrays) -> list[dict[str, Any]]:
-    """What `hpcdp risk` prints of each cover below "risk"; nothing while pairs are missing. Each entry holds by itself.
-
-    sensitivity, epsilon: finite-sample, from the rank. within.certified: finite-sample; within.lower: Clopper–Pearson, as if ε
-    had been named before the pairs were drawn. published, within.published: Theorems 5 and 6, refuted.
-    """
+    """What `hpcdp risk` prints of each cover by itself; within.lower: as if ε had been named first; published: refuted."""
     sensitivity, loss = arrays["risk_sensitivity"][1], np.abs(arrays["risk_loss"][1])
     if not sensitivity.size:
         return []

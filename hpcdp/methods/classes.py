@@ -104,11 +104,7 @@ def training_counts(index: Index, key: str, wanted: Sequence[float]) -> Exceed:
 
 
 class ClassCounts(Adder):
-    """Adds up outputs of both sides by class, and in which order they came (`hpcdp.notions.dependence`).
-
-    counter: of T thresholds. chunk: outputs of a whole chunk of each side. check: refuses outputs that `counter` does not judge
-    one by one; called before they are counted. tells_special: whether outputs with NaN, infinities or None are counted too.
-    """
+    """Adds up outputs of both sides by class, and their order; check: refuses those that `counter` does not judge one by one."""
 
     def __init__(
         self,

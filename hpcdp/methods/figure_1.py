@@ -131,7 +131,7 @@ class Figure1(SeriesBySeries):
         tests, confidence = np.full(shape, 2 * problem.test.total), problem.study.estimate.confidence
         level = share_level(None, shape, 1.0 - confidence)
         cells = make_risk_cells(errors, tests, epsilons, level, confidence)
-        counts: Arrays = {"errors": (CELL, cells.errors), "tests": (CELL, cells.tests), "level": (CELL, level)}
+        counts: Arrays = {"errors": (CELL, errors), "tests": (CELL, tests), "level": (CELL, level)}
         arrays = cells_of(cells) | counts | maximum_of(cells)
         return arrays | _tradeoff(problem, index) if problem.study.estimate.etas else arrays
 

@@ -244,9 +244,8 @@ def refuse_impure(study: Study, schema: Schema, laws: Sequence[tuple[str, str]])
         raise StudyError(f"pure.within: {accepted} ({describe(schema)}); given: {len(pure.within)}")
     for point in pure.at:
         values = point if isinstance(point, tuple) else (point,)
-        if isinstance(point, tuple) != (schema.columns is not None) or len(values) != columns:
-            raise StudyError(f"pure.at: outputs of the mechanism ({describe(schema)}); given: {point!r}")
-        if not all(schema.has(v) for v in values):
+        is_alike = isinstance(point, tuple) == (schema.columns is not None) and len(values) == columns
+        if not (is_alike and all(schema.has(v) for v in values)):
             raise StudyError(f"pure.at: outputs of the mechanism ({describe(schema)}); given: {point!r}")
         if pure.within is not None and not in_region(np.array([values], np.float64), pure.within)[0]:
             accepted = " × ".join(f"[{low:g}, {high:g}]" for low, high in pure.within)
@@ -285,11 +284,7 @@ def named_points(problem: Problem, choice: Choice) -> list[tuple[Any, tuple[floa
 
 
 def _pure(problem: Problem, index: Index) -> Arrays:
-    """Of each pair what training chose, its counts, and its certified limit; NaN and −1 where it is not tested.
-
-    The winner has the whole failure probability. Where all pairs are tested, half of it is shared equally and half is the
-    winner's, which training names.
-    """
+    """What training chose of each pair, its counts and limit; the winner has the level, or half where all pairs are tested."""
     pure, e, pairs = _section(problem), problem.study.estimate, len(problem.pairs)
     exceed = np.full((pairs, 2), -1, np.int64)
     choices = [known_choice(problem, index, number) for number in range(pairs)]
@@ -326,21 +321,14 @@ def _in_set(choice: Choice, histogram: Ints) -> Ints:
 
 
 def describe_pure(records: Records, arrays: Arrays, pairs: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """What `show --pure --format json` prints below "pure"; None while no pair is tested.
-
-    Of the pair with the largest certified limit: where all pairs are tested their limits hold together, so it may be picked.
-    """
+    """What `show --pure --format json` prints below "pure": of the largest limit, which may be picked."""
     certified = arrays["pure_certified"][1]
     known = np.flatnonzero(~np.isnan(certified))
     if not known.size:
         return None
     problem, index = records.problem, records.index
-    best, pure = int(known[certified[known].argmax()]), problem.study.pure
-    rows = (
-        [{**pairs[n], **_entry(problem, index, arrays, int(n))} for n in known]
-        if pure is not None and pure.test == "all"
-        else []
-    )
+    best, shown = int(known[certified[known].argmax()]), known.tolist() if _section(problem).test == "all" else []
+    rows = [{**pairs[n], **_entry(problem, index, arrays, n)} for n in shown]
     return {**_entry(problem, index, arrays, best), "rows": rows}
 
 
@@ -363,12 +351,8 @@ def _entry(problem: Problem, index: Index, arrays: Arrays, number: int) -> dict[
 
 
 def _published(problem: Problem, index: Index, number: int, choice: Choice) -> dict[str, Any] | None:
-    """What the published method says of a pair, and the intervals at the outputs named beforehand. Asymptotic.
-
-    An interval knows no floor, and is null where a law has no test output that tells of it.
-    """
-    pure, e, peak = problem.study.pure, problem.study.estimate, choice.peak
-    assert pure is not None
+    """What the published method says of a pair, and intervals at named outputs, which know no floor; null: untold. Asymptotic."""
+    pure, e, peak = _section(problem), problem.study.estimate, choice.peak
     if peak is None:
         return None
     floor, level = pure.floor_of(e.train), 1.0 - e.confidence

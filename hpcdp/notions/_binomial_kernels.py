@@ -53,10 +53,7 @@ def _log_ratio(gap: float, whole: float, part: float) -> float:
 
 @_jit
 def log_pmf(k: float, n: float, p: float, q: float) -> float:
-    """log P(X = k), X ~ Bin(n, p), q = 1 - p, in Loader's saddle-point form (2000).
-
-    Both deviations come from the smaller of p and q: rounding in the larger one would cost n ulps.
-    """
+    """log P(X = k), X ~ Bin(n, p), q = 1 − p, by Loader (2000), from the smaller of both: rounding in the larger costs n ulps."""
     if k <= 0.0:
         return n * (math.log1p(-p) if p < 0.5 else math.log(q))
     if k >= n:
@@ -70,10 +67,7 @@ def log_pmf(k: float, n: float, p: float, q: float) -> float:
 
 @_jit
 def _middle(low: float, high: float, n: float) -> tuple[float, float, float]:
-    """Whole number at or just below the middle of a block, the middle, and the slope there.
-
-    The slope belongs to the log-linear interpolation of the pmf and lacks the log odds of p.
-    """
+    """Whole number at or below the middle of a block, the middle, and the slope there of the pmf's interpolation."""
     mid = 0.5 * (low + high)
     base = np.floor(mid)
     if base < mid:
@@ -92,10 +86,7 @@ def _reach(z: float, n: float, p: float, q: float) -> float:
 
 @_jit
 def lower_tail(k: float, n: float, p: float, q: float, share: float) -> float:
-    """Upper bound on P(X <= k), X ~ Bin(n, p), by blocks of `share` standard deviations from k down.
-
-    The bound is loose by about share^2 / 24 of itself, and exact where a block is one value.
-    """
+    """Upper bound on P(X <= k) by blocks of `share` deviations: exact where a block is one value, else off by share²/24."""
     if k < 0.0:
         return 0.0
     if k >= n or k > n * p + _reach(6.0, n, p, q):
@@ -124,10 +115,7 @@ def lower_tail(k: float, n: float, p: float, q: float, share: float) -> float:
 
 @_jit
 def upper_limit(k: float, n: float, level: float) -> tuple[float, float]:
-    """Clopper-Pearson upper limit p on k of n, P(X <= k) <= level at p, and 1 - p, rounded the safe way.
-
-    Newton's method in the log odds on sqrt(-2 log P), which is nearly straight, inside a bracket.
-    """
+    """Clopper–Pearson upper limit p on k of n and 1 − p, rounded the safe way: Newton in the log odds on sqrt(−2 log P)."""
     if k >= n:
         return 1.0, 0.0
     target = math.log(level)

@@ -21,13 +21,7 @@ def draw(
     path: str | Path | None,
     line: dict[str, Any],
 ) -> Any:
-    """Draw the polygon through the corners (k,) on an axis, or on that of a new figure if None; return the Figure.
-
-    With a path, write the figure.
-
-    Raises:
-        ValueError: a path that ends neither in .png nor in .svg.
-    """
+    """Draw the polygon through corners (k,) on an axis, None: of a new figure; return the Figure."""
     kind = None if path is None else Path(path).suffix.lower()
     if kind is not None and kind not in _METADATA:
         raise refusal("path", str(path), ".png or .svg")

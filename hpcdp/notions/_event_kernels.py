@@ -33,11 +33,7 @@ _EXACT_DEVIATION = 40.0
 
 
 class EventTable(NamedTuple):
-    """What is fixed for one event ``V >= v_obs + r (U - u_obs)`` whatever the two probabilities.
-
-    ``U`` is the outer variable, cut into blocks ("nodes") listed upwards; ``V`` is the inner one, cut into
-    blocks listed from the top down. Log weights refer to ``pu, pv``.
-    """
+    """What is fixed for an event V >= v_obs + r (U − u_obs): outer U in blocks upwards, inner V from the top."""
 
     nu: float
     pu: float
@@ -76,10 +72,7 @@ def _block_size(above: float, least: float, n: float) -> float:
 
 @_jit
 def _edge(shift: float, r: float) -> tuple[float, float]:
-    """Smallest step of V in the event when U is `shift` above its observed value, and by how much it is rounded.
-
-    Near-ties count as ties: a larger event has a larger probability, which is the safe side.
-    """
+    """Smallest step of V in the event when U is `shift` above its observed value, and its rounding; near-ties count."""
     exact = r * shift - _TIE - _TIE_SHARE * abs(r * shift)
     step = np.ceil(exact)
     return step, step - exact

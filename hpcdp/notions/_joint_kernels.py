@@ -89,12 +89,8 @@ def largest_log_probability(
 ) -> tuple[float, bool]:
     """log of an upper bound on sup P(T >= t) over b of the cell, a = min(1, theta + c b), a >= 0.
 
-    Intervals of b are bounded one after the other by the better suited of two ways: the tangents of the
-    module docstring, or a box (largest a, smallest b); either loses about a factor e^loss. Intervals are
-    wider where the probability is below the target. Stops early once the target is clearly exceeded.
-
-    Second: whether the largest bound is that of a widened interval, which may lose more than e^loss. With `strict` such
-    an interval counts only where it lies below the target by as much as it may lose; elsewhere a narrower one does.
+    Intervals of b are bounded by tangents or a box, whichever suits; either loses about e^loss. They are wider where P is below
+    the target; with `strict` one counts only where it lies below by as much as it may lose. Stops once the target is exceeded.
     """
     c = cell.c
     # Beyond a = 1 the probability only falls as b grows.
@@ -179,10 +175,7 @@ def _coarse_log_probability(table: EventTable, swapped: bool, cell: Cell, theta:
 def cell_table(
     x0: float, n0: float, x1: float, n1: float, c: float, b_range: tuple[float, float], z: float
 ) -> tuple[EventTable, bool]:  # fmt: skip
-    """Blocks of the event of one cell, and whether X0 is the outer variable (failures for successes).
-
-    The outer variable is the one with the coarser steps of T. z is the reach of the cut-offs.
-    """
+    """Blocks of a cell's event, and whether X0 is outer (failures for successes), as where T has coarser steps in it."""
     estimate = x0 / n0 - c * x1 / n1
     a_hat, b_hat = (x0 + 1.0) / (n0 + 2.0), (x1 + 1.0) / (n1 + 2.0)
     se = math.sqrt(a_hat * (1.0 - a_hat) / n0 + c * c * b_hat * (1.0 - b_hat) / n1)
@@ -209,14 +202,22 @@ def cell_table(
 
 
 @_jit
+def _prepared(
+    x0: float, n0: float, x1: float, n1: float, c: float, b_range: tuple[float, float], z: float
+) -> tuple[Cell, EventTable, bool, float]:  # fmt: skip
+    """A cell, its blocks as `cell_table` has them, and the reach of the cut-offs."""
+    z_cut = math.sqrt(max(z, 0.0) ** 2 - 2.0 * _CUT)
+    table, swapped = cell_table(x0, n0, x1, n1, c, b_range, z_cut)
+    most = x1 + np.floor((n0 - x0 + _TIE) * (n1 / n0 / c) * (1.0 + 2.0 * _TIE_SHARE))
+    return Cell(n0, n1, c, b_range[0], b_range[1], min(most, n1)), table, swapped, z_cut
+
+
+@_jit
 def joint_lower_cell(
     x0: float, n0: float, x1: float, n1: float, c: float, b_range: tuple[float, float],
     log_target: float, z: float, loss: float, floor: float
 ) -> float:  # fmt: skip
-    """Largest theta found at which sup P(T >= t) <= the target over b_range (so every smaller one is too).
-
-    Where it is surely no larger than `floor`, it is not looked for.
-    """
+    """Largest theta found with sup P(T >= t) <= the target, as of all smaller ones; no search if surely <= floor."""
     lo, hi = -c * b_range[1], 1.0 - c * b_range[0]
     if c > 100.0 * n1:
         return lo  # one x1 outweighs any x0, and even no x1 leaves b above 1/c: the bound is negative anyway
@@ -225,12 +226,9 @@ def joint_lower_cell(
         return lo
     if estimate <= 0.0:
         loss = max(loss, 0.5)  # a negative bound tells little: spend less time on it
-    z_cut = math.sqrt(max(z, 0.0) ** 2 - 2.0 * _CUT)
-    table, swapped = cell_table(x0, n0, x1, n1, c, b_range, z_cut)
+    cell, table, swapped, z_cut = _prepared(x0, n0, x1, n1, c, b_range, z)
     a_hat, b_hat = (x0 + 1.0) / (n0 + 2.0), (x1 + 1.0) / (n1 + 2.0)
     se = math.sqrt(a_hat * (1.0 - a_hat) / n0 + c * c * b_hat * (1.0 - b_hat) / n1)
-    most = x1 + np.floor((n0 - x0 + _TIE) * (n1 / n0 / c) * (1.0 + 2.0 * _TIE_SHARE))
-    cell = Cell(n0, n1, c, b_range[0], b_range[1], min(most, n1))
 
     if floor > lo and _coarse_log_probability(table, swapped, cell, floor, z_cut) > log_target + loss:
         return lo
@@ -317,10 +315,7 @@ def joint_lower_cells(
     loss: float,
     floor: float,
 ) -> Floats:
-    """joint_lower_cell for every cell of equally long arrays.
-
-    side_level is the level of each end of the range of b, target that of the test, z its normal quantile.
-    """
+    """joint_lower_cell of every cell; side_level: of each end of the range of b; target: of the test, z its normal quantile."""
     lower = np.empty(x0.size)
     for i in range(x0.size):
         log_target = math.log(target[i])
@@ -342,8 +337,5 @@ def rejects_ratio(
     """Whether the test of `joint_lower_cell` rejects a <= theta + c b; c at least 1."""
     if x0 < 1.0 or c > 100.0 * n1:
         return False
-    z_cut = math.sqrt(max(z, 0.0) ** 2 - 2.0 * _CUT)
-    table, swapped = cell_table(x0, n0, x1, n1, c, b_range, z_cut)
-    most = x1 + np.floor((n0 - x0 + _TIE) * (n1 / n0 / c) * (1.0 + 2.0 * _TIE_SHARE))
-    cell = Cell(n0, n1, c, b_range[0], b_range[1], min(most, n1))
+    cell, table, swapped, z_cut = _prepared(x0, n0, x1, n1, c, b_range, z)
     return largest_log_probability(table, swapped, cell, theta, log_target, z_cut, loss, False)[0] <= log_target

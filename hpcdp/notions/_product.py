@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +27,8 @@ _MOST = 1 << 20
 def inscribed(exact: Curve, tolerance: float) -> tuple[Floats, Floats]:
     """Return points of T, alpha ascending from 0; the lines between them are nowhere more than `tolerance` above T.
 
-    At the point of threshold η the line of slope −η supports T. So between two neighbours T lies in the triangle of their
-    two supporting lines and the chord. Thresholds are halved, on a logarithmic scale, until every triangle is at most
-    `tolerance` high and wide: a bound that is derived, not sampled, exact up to the rounding of the points.
+    At threshold η the line of slope −η supports T, so between two neighbours T lies in the triangle of their lines and the chord.
+    Thresholds are halved until every triangle is at most `tolerance` high and wide: derived, not sampled.
     """
     log_eta = np.concatenate(([np.inf], _FIRST, [-np.inf]))
     alpha, beta = _points(exact, log_eta)
@@ -84,14 +84,12 @@ _SAME = 1e-12  # losses that differ by this are one loss with rounding
 _LEFT_OUT = 1e-18  # mass beyond the range of the grid
 _ON_GRID = 1e-9  # a loss this near to a grid point, in steps, is on it
 _TILTS = np.geomspace(1e-3, 1e3, 25)
+_p, _q = attrgetter("p"), attrgetter("q")
 
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """Masses under P and under Q of outcomes in the order of their loss log(p/q), from −∞ to ∞; float64 (k,) each.
-
-    The trade-off curve of this pair is the polygon with per database (p, −q) for each outcome, in this order.
-    """
+    """Masses under P and Q of outcomes by ascending loss log(p/q), (k,) each; the polygon has the step (p, −q) for each."""
 
     p: Floats
     q: Floats
@@ -156,9 +154,8 @@ def power(pair: Outcomes, count: int) -> Outcomes:
 def _on_grid(parts: Sequence[tuple[Outcomes, int]]) -> Outcomes:
     """The pair of independent outputs, each repeated as often as it says, with losses spread over a common grid.
 
-    Each loss goes to its two neighbours on the grid so that its masses under P and under Q stay what they are. The outcome
-    is a function of what it is spread to, so the curve of the result is on or below the exact one, up to rounding, and
-    by a second-order amount in the step (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022).
+    Each loss goes to its neighbours so that its masses under P and Q stay: the outcome is a function of what it is spread to, so
+    the curve is on or below the exact one (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022).
     """
     finite = [(pair.finite, count) for pair, count in parts]
     shared = [math.prod(float(masses(pair).sum()) ** count for pair, count in finite) for masses in (_p, _q)]
@@ -183,14 +180,6 @@ def _on_grid(parts: Sequence[tuple[Outcomes, int]]) -> Outcomes:
     q = np.where(loss >= 0.0, sums[0] * np.exp(-np.maximum(loss, 0.0)), sums[1])
     kept, alone = (p > 0.0) | (q > 0.0), [max(0.0, 1.0 - float(masses.sum())) for masses in (p, q)]
     return Outcomes(np.concatenate(([0.0], p[kept], alone[:1])), np.concatenate((alone[1:], q[kept], [0.0])))
-
-
-def _p(pair: Outcomes) -> Floats:
-    return pair.p
-
-
-def _q(pair: Outcomes) -> Floats:
-    return pair.q
 
 
 def _range(parts: Sequence[tuple[Outcomes, int]]) -> tuple[float, float]:

@@ -8,16 +8,18 @@ there is one noise, so that γ₁ overstates P(|L| <= ε), fourfold at ε₀ = 1
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
+from scipy.special import gammaln, ndtr
 
 from hpcdp._base.rounding import at_least, at_most
 from hpcdp._check import integer, non_negative, open_unit, refusal
-from hpcdp.notions._gamma_apart import cdf, quantile, weights
+from hpcdp.analytic._curve import checked
 from hpcdp.notions.bounds import binomial_lower
 
 Floats = NDArray[np.float64]
@@ -31,6 +33,9 @@ MOST_K = 10_000
 _MOST_PAIRS = 2**53
 _NONE_BEYOND = 0.1  # of the failure probability, for S₍ⱼ₎ that no pair is beyond
 _GRID = 2000  # levels among which the best is bracketed
+_NEWTON = 100  # steps at most; about six are taken
+_SETTLED = 1e-9  # of a step, as a part of the value
+_FAR = 700.0  # where e^(−x) is nearly no float, and terms of the sum are had by their logarithms
 
 
 class Optimum(NamedTuple):
@@ -58,8 +63,8 @@ def model_confidence(epsilon: ArrayLike, epsilon0: ArrayLike, k: int = 1) -> Any
         ValueError: an argument is out of its range.
     """
     level, level0 = np.broadcast_arrays(_level("epsilon", epsilon), _positive("epsilon0", epsilon0))
-    law = weights(_k(k))
-    return _like(np.where(level >= level0, 1.0, cdf(level, law) / cdf(level0, law)))
+    law = _weights(_k(k))
+    return _like(np.where(level >= level0, 1.0, _cdf(level, law) / _cdf(level0, law)))
 
 
 def model_epsilon(confidence: ArrayLike, epsilon0: ArrayLike, k: int = 1) -> Any:
@@ -77,8 +82,8 @@ def model_epsilon(confidence: ArrayLike, epsilon0: ArrayLike, k: int = 1) -> Any
     share, level0 = np.broadcast_arrays(_share("confidence", confidence), _positive("epsilon0", epsilon0))
     if _k(k) == 1:
         return _like(-np.log1p(share * np.expm1(-level0)))
-    law = weights(_k(k))
-    return _like(np.minimum(quantile(share * cdf(level0, law), law), level0))
+    law = _weights(_k(k))
+    return _like(np.minimum(_quantile(share * _cdf(level0, law), law), level0))
 
 
 def model_epsilon0(epsilon: ArrayLike, confidence: ArrayLike, k: int = 1) -> Any:
@@ -94,8 +99,8 @@ def model_epsilon0(epsilon: ArrayLike, confidence: ArrayLike, k: int = 1) -> Any
         ValueError: an argument is out of its range, or there is no such ε₀: γ₁ falls with ε₀, but not below P(T <= ε).
     """
     level, share = np.broadcast_arrays(_positive("epsilon", epsilon), _share("confidence", confidence))
-    law = weights(_k(k))
-    least = cdf(level, law)
+    law = _weights(_k(k))
+    least = _cdf(level, law)
     none = np.flatnonzero(least >= share)
     if none.size:
         at, has = level.flat[none[0]], least.flat[none[0]]
@@ -103,7 +108,7 @@ def model_epsilon0(epsilon: ArrayLike, confidence: ArrayLike, k: int = 1) -> Any
             f"confidence: {share.flat[none[0]]:g} was given; at ε = {at:g} every ε0 has confidence "
             f"{at_least(float(has), '.4f')} or more"
         )
-    return _like(np.maximum(quantile(least / share, law), level))
+    return _like(np.maximum(_quantile(least / share, law), level))
 
 
 def exact_confidence(epsilon: ArrayLike, epsilon0: ArrayLike) -> Any:
@@ -199,9 +204,8 @@ def optimum(epsilon0: ArrayLike, cost: float, people: float, law: Literal["model
     """
     if law not in ("model", "exact"):
         raise refusal("law", law, '"model", "exact"')
-    level0 = _positive("epsilon0", epsilon0)
     accepted = "a number from 1e-300 to 1e7: beyond, rounding makes ε equal to ε₀ or to 0"
-    level0 = _refuse("epsilon0", level0, (level0 < 1e-300) | (level0 > 1e7), accepted)
+    level0 = checked("epsilon0", _positive("epsilon0", epsilon0), 1e-300, 1e7, accepted)
     amount = non_negative("cost", cost) * non_negative("people", people)
     best = np.array([(_best_of_model if law == "model" else _best_of_exact)(float(e)) for e in level0.flat])
     best = best.reshape(level0.shape)
@@ -237,24 +241,14 @@ def order_statistic(pairs: int, cover: float, confidence: float) -> int:
         raise ValueError(
             f"{n:,} pair{'s cover' if n > 1 else ' covers'} at most {at_most(most, '.4f')}; {words} are needed"
         )
-    low, high = 0, n  # what `low` covers is too little, `high` is enough
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if binomial_lower(middle, n, level) >= share else (middle, high)
-    return high
+    return 1 + bisect_left(range(1, n), True, key=lambda rank: bool(binomial_lower(rank, n, level) >= share))
 
 
 def needed_pairs(cover: float, level: float) -> int | None:
     """The fewest pairs whose largest sensitivity has this cover at failure probability `level`; None: more than 2^53."""
-    low, high = 0, 1  # the first has too few, the second enough
-    while binomial_lower(high, high, level) < cover:
-        low, high = high, 2 * high
-        if high > _MOST_PAIRS:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if binomial_lower(middle, middle, level) >= cover else (middle, high)
-    return high
+    sizes = range(1, _MOST_PAIRS + 1)
+    needed = 1 + bisect_left(sizes, True, key=lambda pairs: bool(binomial_lower(pairs, pairs, level) >= cover))
+    return needed if needed <= _MOST_PAIRS else None
 
 
 def certified_cover(pairs: int, rank: int, confidence: float) -> float:
@@ -380,35 +374,59 @@ def _k(value: Any) -> int:
     return int(value)
 
 
-def _numbers(name: str, value: ArrayLike, accepted: str) -> Floats:
-    given = np.asarray(value)
-    if given.dtype.kind not in "iuf":
-        raise refusal(name, value, accepted)
-    return given.astype(np.float64)
-
-
-def _refuse(name: str, values: Floats, wrong: NDArray[np.bool_], accepted: str) -> Floats:
-    if wrong.any():
-        raise refusal(name, float(values[wrong].flat[0]), accepted)
-    return values
-
-
-def _level(name: str, value: ArrayLike) -> Floats:
-    values = _numbers(name, value, "a number >= 0")
-    return _refuse(name, values, ~(values >= 0.0), "a number >= 0")
-
-
-def _positive(name: str, value: ArrayLike) -> Floats:
-    values = _numbers(name, value, "a finite number > 0")
-    return _refuse(name, values, ~((values > 0.0) & np.isfinite(values)), "a finite number > 0")
-
-
-def _share(name: str, value: ArrayLike) -> Floats:
-    values = _numbers(name, value, "a number from 0 to 1")
-    return _refuse(name, values, ~((values >= 0.0) & (values <= 1.0)), "a number from 0 to 1")
+_level = partial(checked, accepted="a number >= 0", least=0.0, most=math.inf)
+_positive = partial(checked, accepted="a finite number > 0", least=5e-324, most=1.7976931348623157e308)
+_share = partial(checked, accepted="a number from 0 to 1", least=0.0, most=1.0)
 
 
 def _like(values: Any) -> Any:
     """A float of what has no dimensions, else the array."""
     array = np.asarray(values, np.float64)
     return float(array) if array.ndim == 0 else array
+
+
+def _weights(k: int) -> Floats:
+    """c_0 = 1, c_1, …: P(T > x) = Σ c_i e^(−x) xⁱ/i!, the sum over j < k − i of C(k − 1 + j, j)·2^(1 − k − j)."""
+    j = np.arange(k, dtype=np.float64)
+    each = np.exp(gammaln(k + j) - gammaln(j + 1.0) - gammaln(float(k)) + (1.0 - k - j) * math.log(2.0))
+    sums = np.cumsum(each)[::-1]
+    return sums / sums[0]
+
+
+def _tail(x: Floats, law: Floats) -> tuple[Floats, Floats, Floats]:
+    """e^(−x), the rest of P(T > x), and the density of T: c_i − c_(i+1) >= 0 times the Poisson terms."""
+    first = term = np.exp(-x)
+    rest, density = np.zeros_like(x), np.zeros_like(x)
+    drops = law - np.append(law[1:], 0.0)
+    for i, (weight, drop) in enumerate(zip(law.tolist(), drops.tolist(), strict=True)):
+        rest += weight * term if i else 0.0
+        density += drop * term
+        term = term * x / (i + 1.0)
+    far = x > _FAR
+    if far.any() and law.size > 1:
+        powers, away = np.arange(law.size), x[far][:, None]
+        terms = np.exp(powers * np.log(away) - gammaln(powers + 1.0) - away)
+        rest[far], density[far] = terms[:, 1:] @ law[1:], terms @ drops
+    return first, rest, density
+
+
+def _cdf(x: Floats, law: Floats) -> Floats:
+    """P(T <= x), right relatively also where it is small."""
+    finite = np.where(np.isinf(x), 0.0, x)
+    return np.where(np.isinf(x), 1.0, -np.expm1(-finite) - _tail(finite, law)[1])
+
+
+def _quantile(share: Floats, law: Floats) -> Floats:
+    """Where P(T <= x) is `share`: Newton on −ln P(T > x), which is convex (T's law is log-concave), so from the right."""
+    wanted = -np.log1p(-np.where(share < 1.0, share, 0.0))
+    x = wanted / (law[0] - (law[1] if law.size > 1 else 0.0))
+    for _ in range(_NEWTON):
+        first, rest, density = _tail(x, law)
+        above = first + rest
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.where(x < 1.0, -np.log1p(np.expm1(-x) + rest), -np.log(above))
+            step = np.where(above > 0.0, (value - wanted) * above / density, 0.5 * x)
+        x = np.maximum(x - step, 0.0)
+        if (np.abs(step) <= _SETTLED * x).all():  # the next one would be its square
+            break
+    return np.where(share < 1.0, x, np.inf)

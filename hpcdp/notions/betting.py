@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from hpcdp._base.kernels import kernel
 from hpcdp._check import integer, non_negative, positive, real, refusal
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.notions._lines import Lines
+from hpcdp.notions.box import Lines
 
 Floats = NDArray[np.float64]
 
@@ -39,12 +39,10 @@ _ROUNDING = 1e-12  # payoffs are so much smaller, so that rounding leaves their 
 
 
 class Portfolio(NamedTuple):
-    """Shares of the assets, which sum to 1. on_q, on_p: of the two kinds of cash. weights: (m − 1, S), of the others.
+    """Shares of the assets, which sum to 1: two kinds of cash, and weights (m − 1, S) of the others.
 
-    Outcomes are cells 0 … m − 1 in ascending order of L̂, so that a set R_j = {cells 0 … j} is where D' is more likely. Cash pays
-    2 on every output of one side and 0 on the other. The other assets belong to a set R_j and a line (η, δ) of the claim,
-    Q(R) <= δ + η P(R): with w = 2/(η + δ), each pays w on an output of D' in R_j, and w η on an output of D outside R_j. What
-    an asset pays on both sides together has a mean of at most 2 under the claim.
+    Cells ascend in L̂; R_j = {0 … j} is where D' is likelier. Cash pays 2 on one side. An asset of R_j and a line (η, δ) pays w =
+    2/(η + δ) on D' in R_j, and w η on D outside: in the mean at most 2 on both sides together under the claim.
     """
 
     on_q: float
@@ -96,14 +94,9 @@ def _grow(q, p, etas, deltas, weights):  # type: ignore[no-untyped-def]
 
 
 def grow_fastest(q: Floats, p: Floats, etas: Floats, deltas: Floats) -> Portfolio:
-    """The portfolio with the largest mean log-payoff of one output of each side, when D' and D have cell probabilities q and p.
+    """The portfolio with the largest mean log-payoff of one output of each side, of cell probabilities q and p (m,), all above 0.
 
-    Cover (1984): each share is multiplied by the mean of its asset's payoff over the portfolio's, which never lowers the
-    growth. Growth is concave, so it is within 2 (largest multiplier − 1) of the largest; that ends it, or `_UPDATES` do.
-
-    Args:
-        q, p: probabilities of the cells, all above 0, float64 (m,), m >= 1.
-        etas, deltas: lines of the claim, float64 (S,).
+    Cover (1984): shares are multiplied by their asset's mean payoff over the portfolio's, which never lowers the concave growth.
     """
     weights = np.empty((q.size - 1, etas.size))
     on_q, on_p = _grow(q, p, etas, deltas, weights)
@@ -165,10 +158,7 @@ class Rules:
 
 
 def blocks(past: int, drawn: int, rules: Rules) -> Iterator[tuple[int, int]]:
-    """Blocks (start, stop) of outputs past … drawn − 1 to bet on, one after the other; those before `start` teach.
-
-    They follow from the sizes alone. The first `rules.first` outputs of all are in no block.
-    """
+    """Blocks (start, stop) of outputs past … drawn − 1 to bet on in turn, by sizes alone; those before `start` teach."""
     start = max(past, rules.first)
     while start < drawn:
         stop = min(drawn, start + max(rules.smallest, int(rules.growth * start)))
@@ -177,17 +167,7 @@ def blocks(past: int, drawn: int, rules: Rules) -> Iterator[tuple[int, int]]:
 
 
 def practise(learn: Learner, p: Outputs, q: Outputs, rules: Rules) -> tuple[Floats, Floats]:
-    """Scores of outputs by learners that did not see them: what the next block's scores will be like.
-
-    Every `folds`-th output is held out, as often as it takes for `practice` outputs or for all.
-
-    Args:
-        learn: see `Learner`.
-        p, q: outputs of D and of D', as many, at least `folds`.
-
-    Returns:
-        L̂ of the outputs that were held out, of D and of D', float64 (n,) each.
-    """
+    """L̂ of as many outputs of D and of D' by learners that did not see them: every folds-th is held out in turn."""
     size = p.shape[0]
     if q.shape[0] != size or size < rules.folds:
         raise refusal("outputs of D and of D'", (size, q.shape[0]), f"two equal numbers >= {rules.folds}")
@@ -204,10 +184,7 @@ def practise(learn: Learner, p: Outputs, q: Outputs, rules: Rules) -> tuple[Floa
 
 @dataclass(frozen=True, eq=False)
 class Bet:
-    """Factors of the players' wealth. edges: (m − 1,) increasing; cell 0 is L̂ < edges[0], the last L̂ >= edges[-1].
-
-    on_p, on_q: for an output of D, of D' in each cell, (players, m).
-    """
+    """Factors of the players' wealth, (players, m) for an output of D, of D'; edges (m − 1,) increasing."""
 
     edges: Floats
     on_p: Floats
@@ -216,11 +193,7 @@ class Bet:
 
 @dataclass(frozen=True)
 class Wealth:
-    """Where a game stands: that of one claim, or the mean of several games.
-
-    logs: natural logs of the wealth of each player, all 0 at the start; one number stands for players that have the same. peak:
-    the largest `log` of all looks, at least 0. samples: outputs per database that were seen.
-    """
+    """Where a game, or a mean of several, stands: logs of each player's wealth, the largest `log` of all looks, outputs seen."""
 
     logs: tuple[float, ...] = (0.0,)
     peak: float = 0.0
@@ -255,14 +228,7 @@ class Wealth:
 
 
 def place_bet(lines: Lines, practice_p: Floats, practice_q: Floats, rules: Rules | None = None) -> Bet:
-    """The bet on the next outputs: each player puts a share on the fastest portfolio in practice, and keeps the rest.
-
-    Any scores keep it fair, as long as they do not depend on the outputs that are bet on.
-
-    Args:
-        lines: of the claim.
-        practice_p, practice_q: L̂ of outputs of D and of D' by learners that did not see them, float64 (n,), n >= 1.
-    """
+    """The bet on outputs that practice scores (n,) do not depend on: a share on the fastest portfolio, the rest is kept."""
     rules = rules or Rules()
     _require_scores(practice_p, practice_q)
     size, players = practice_p.size, len(rules.cautions)
@@ -284,12 +250,7 @@ def place_bet(lines: Lines, practice_p: Floats, practice_q: Floats, rules: Rules
 
 
 def settle(bet: Bet, scores_p: Floats, scores_q: Floats) -> Floats:
-    """The natural log of the factor by which fresh outputs multiply each player's wealth, shape (players,).
-
-    Args:
-        bet: placed before these outputs were seen.
-        scores_p, scores_q: L̂ of independent outputs of D and of D', float64 (n,) each, by one learner that had not seen them.
-    """
+    """Natural logs, (players,), of what a bet's fresh outputs multiply wealth by; scored by a learner that had not seen them."""
     _require_scores(scores_p, scores_q)
     counts = count_cells(bet.edges, scores_p), count_cells(bet.edges, scores_q)
     return np.log(bet.on_p) @ counts[0] + np.log(bet.on_q) @ counts[1]
@@ -309,18 +270,9 @@ def play(
     rules: Rules | None = None,
     check: Check | None = None,
 ) -> tuple[Wealth, ...]:
-    """Play a batch, block by block; each claim has its own wealth, and all are bet on with the same scores.
+    """Play a batch block by block, in the order drawn; each claim has its own wealth, and all are bet on with the same scores.
 
-    Args:
-        wealths: of each claim, before the batch.
-        claims: the lines of each.
-        learn: see `Learner`; it gets at least 7/8 of `rules.first` outputs per database (with 8 folds).
-        past: outputs of D and of D' that were seen, in the order in which they were drawn, (n,) or (n, d) each.
-        batch: the next ones; in the order in which they were drawn, for in a sorted batch blocks are not alike.
-        check: called on both sides of each block with the cells of each bet, before it is settled.
-
-    Returns:
-        the wealths after the batch.
+    past, batch: outputs of D and of D', (n,) or (n, d). check: called on both sides of each block with each bet's cells.
     """
     rules = rules or Rules()
     seen, new = (_pair_size(name, sides) for name, sides in (("past", past), ("batch", batch)))
@@ -342,21 +294,13 @@ def play(
 
 
 def average(total: Wealth, parts: Sequence[Wealth]) -> Wealth:
-    """The next look at the mean wealth of several games, such as of several pairs of databases.
-
-    It is a supermartingale when every claim is true, so it refutes that all are. (The mean of peaks would not be one.)
-
-    Args:
-        total: the mean at the look before; `Wealth()` at the first.
-        parts: the games now, one or more.
-    """
+    """The next look at the mean wealth of several games: if all claims are true a supermartingale, as no mean of peaks is."""
     return total.moved([_log_mean(np.array([part.log for part in parts]))], min(part.samples for part in parts))
 
 
 def is_refuted(wealth: Wealth, gamma: float) -> bool:
     """Whether the wealth was 1/gamma or more at some look; with probability at most gamma if the claim is true."""
-    if not 0.0 < real("gamma", gamma) < 1.0:
-        raise refusal("gamma", gamma, "a number above 0 and below 1")
+    real("gamma", gamma, "a number above 0 and below 1", lambda number: 0.0 < number < 1.0)
     return wealth.peak >= -log(gamma)
 
 

@@ -55,11 +55,8 @@ class Bins:
 def refuse_atoms(outputs: Floats, width: float, lipschitz: float) -> float:
     """An upper limit on the probability of any single value, one at a time, at confidence 95 %; **finite-sample**.
 
-    outputs: (size,) float64, independent. A C-Lipschitz density on an interval of this width is at most 1/W + CW/2. So a value of
-    a floating-point type has some probability m at most, and any k of n outputs are equal with C(n, k)·m^(k−1) at most.
-
-    Raises:
-        OutsideError: a value came so often as such a density explains with probability 10⁻⁶ at most.
+    A C-Lipschitz density on an interval of this width is at most 1/W + CW/2. So a value of a floating-point type has some
+    probability m at most, and any k of n outputs are equal with C(n, k)·m^(k−1) at most; OutsideError where that is below 10⁻⁶.
     """
     values, held = np.unique(outputs, return_counts=True)
     with np.errstate(over="ignore"):
@@ -78,34 +75,19 @@ def refuse_atoms(outputs: Floats, width: float, lipschitz: float) -> float:
 
 
 def limits(counts: Ints, outputs: int, failure: float, laws: int) -> tuple[Floats, Floats]:
-    """Lower and upper limits of the probabilities of bins, each one-sided; all 2·laws·m of them hold together.
-
-    Args:
-        counts: (..., m) outputs in each bin, of so many outputs a law.
-        failure: probability that any limit of these laws fails, above 0 and below 1.
-        laws: how many laws there are in all.
-
-    Returns:
-        Two float64 arrays of the counts' shape, from 0 to 1.
-    """
+    """Lower and upper limits of the probabilities of bins, (…, m) each, of counts of outputs; all 2·laws·m hold together."""
     level = failure / (2.0 * laws * counts.shape[-1])
     return binomial_lower(counts, outputs, level), binomial_upper(counts, outputs, level)
 
 
 def lower_ends(low: Floats, high: Floats) -> tuple[Floats, Ints]:
-    """The largest ln(low/high) over bins, and its bin: at most the pure level, without any assumption.
-
-    low: lower limits of the first law, (..., m); high: upper limits of the second one. Two arrays of shape (...,).
-    """
+    """The largest ln(low/high) over bins, and its bin: at most the pure level, without any assumption; of limits (…, m)."""
     with np.errstate(divide="ignore"):
         return _largest(np.log(low) - np.log(high), -_ROUNDING)
 
 
 def upper_ends(high: Floats, low: Floats, bins: Bins) -> tuple[Floats, Ints]:
-    """The largest ln of the densities' quotient that limits allow in any bin, and its bin; inf where the second may be 0.
-
-    high: upper limits of the first law, (..., m); low: lower limits of the second one. Two arrays of shape (...,).
-    """
+    """The largest ln of the densities' quotient that limits (…, m) allow in a bin, and its bin; inf where one may be 0."""
     most = high / bins.width * (1.0 + bins.drift + _ROUNDING) + bins.off
     least = low / bins.width * (1.0 - bins.drift - _ROUNDING) - bins.off
     with np.errstate(divide="ignore"):
@@ -121,17 +103,13 @@ def _largest(values: Floats, rounding: float) -> tuple[Floats, Ints]:
 def refuted_at(low: Floats, high: Floats, bins: Bins) -> tuple[int, int, int] | None:
     """A law and two of its bins whose limits differ by more than C times their distance, which refutes C; None: no such.
 
-    Means of two bins of a C-Lipschitz density differ by at most C times the distance of the bins; neighbours by C·w.
-    Finite-sample: it refutes a true C only where some limit fails.
+    Finite-sample: means of two bins differ by at most that, neighbours' by C·w; a true C is refuted only where some limit fails.
     """
     return _apart(*_densities(low, high, bins), bins.lipschitz * bins.width * (1.0 + bins.drift + _ROUNDING))
 
 
 def change_refuted_at(low: Floats, high: Floats, bins: Bins) -> tuple[int, int, int] | None:
-    """A bin and two laws whose limits differ by more than their midpoints allow, which refutes D; None: no such.
-
-    Laws are those of midpoints of equal buckets, ascending; `bins.change` is D times half a bucket. Finite-sample.
-    """
+    """A bin and two laws, of ascending midpoints, whose limits differ by more than these allow. Finite-sample."""
     least, most = _densities(low, high, bins)
     return _apart(least.T, most.T, 2.0 * bins.change * (1.0 + _ROUNDING))
 
@@ -173,10 +151,7 @@ def renyi_ratio(first: Ints, second: Ints, order: float) -> float | None:
 
 
 def predicted(training: Ints, outputs: int, failure: float, bins: Bins) -> tuple[float, float]:
-    """Width and lower end of the interval over all pairs of laws that so many outputs promise. **Heuristic.**
-
-    training: (laws, m) training outputs in each bin, at whose shares the outputs are assumed to fall.
-    """
+    """Width and lower end of the interval over all pairs of laws that so many outputs promise. **Heuristic.**"""
     shares = training / np.maximum(1, training.sum(axis=1, keepdims=True))
     least, most = (
         _nearly_limits(share, outputs, failure, training.shape[0]) for share in (shares.min(0), shares.max(0))
@@ -203,14 +178,7 @@ def choose_bins(
     lipschitz: float,
     change: float = 0.0,
 ) -> tuple[int, float]:
-    """The number of bins with which so many outputs promise the narrowest interval, and its width. **Heuristic.**
-
-    Where none promises an upper end, the number with which they promise the largest lower end, and inf.
-
-    Args:
-        training: (laws, m) training outputs in each of m fine bins; divisors of m are tried.
-        outputs: a law. failure, lipschitz, change: as in `limits` and `Bins.of`.
-    """
+    """The divisor of training's fine bins (laws, m) that promises the narrowest interval. **Heuristic.**"""
     laws, fine = training.shape
     best, number = (math.inf, math.inf), 1
     for m in (d for d in range(1, fine + 1) if fine % d == 0):
@@ -234,10 +202,7 @@ def least_outputs(
     *,
     is_fixed: bool = False,
 ) -> tuple[int, float]:
-    """Outputs a law at which training promises an interval of at most this width, and the width promised. **Heuristic.**
-
-    Where even `most` outputs promise a wider one, `most` and its width. is_fixed: the bins are those of `training`.
-    """
+    """Outputs a law at which training promises an interval of this width, at most `most`. **Heuristic.**"""
 
     def promised(outputs: int) -> float:
         if is_fixed:

@@ -46,14 +46,8 @@ def _flat(*arrays: Floats) -> tuple[tuple[int, ...], list[Floats]]:
 def binomial_upper(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) -> Floats:
     """One-sided Clopper–Pearson (1934) upper limit on a proportion. Finite-sample: it fails with probability <= level.
 
-    Returns p, from 0 to 1, with P(X <= successes) <= level at p; n successes give 1, none give 1 − level^(1/n). The sum
-    behind it is an upper bound, loose by at most 0.02 % of the level (exact below a thousand successes or failures).
-    scipy's inverse incomplete beta function is not used: its version 1.17 is wrong at large n (for 1000 of 10⁹ it
-    gives 1.9e-6 as the lower limit at any level).
-
-    Args:
-        successes, trials: whole numbers, 0 <= successes <= trials, 1 <= trials <= 2^53.
-        level: failure probability, above 0 and below 1.
+    Of n successes 1, of none 1 − level^(1/n). Loose by at most 0.02 % of the level (exact below a thousand successes or
+    failures). scipy's inverse incomplete beta is not used: 1.17 is wrong at large n (1.9e-6 for 1000 of 10⁹ at any level).
     """
     x, n = binomial_counts(successes, trials, ("successes", "trials"))
     from hpcdp.notions import _binomial_kernels as kernels
@@ -63,10 +57,7 @@ def binomial_upper(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) ->
 
 
 def binomial_lower(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) -> Floats:
-    """One-sided Clopper–Pearson (1934) lower limit on a proportion: 1 − `binomial_upper` of the failures.
-
-    Finite-sample: it fails with probability <= level. No successes give 0, n of n give level^(1/n).
-    """
+    """Clopper–Pearson (1934) lower limit, 1 − `binomial_upper` of the failures; 0 of none. Finite-sample."""
     x, n = binomial_counts(successes, trials, ("successes", "trials"))
     from hpcdp.notions import _binomial_kernels as kernels
 
@@ -77,16 +68,7 @@ def binomial_lower(successes: ArrayLike, trials: ArrayLike, level: ArrayLike) ->
 def split_lower(
     x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, inflation: ArrayLike, level: ArrayLike
 ) -> Floats:
-    """Lower bound on a − c·b from two limits at half the level each. Finite-sample: it fails with probability <= level.
-
-    The two limits do not depend on c: at level/2 each, `split_lower` holds for every inflation at once.
-
-    Args:
-        x0, n0: successes and trials of the side that is not inflated.
-        x1, n1: successes and trials of the inflated side.
-        inflation: c = e^ε, from 0 to 1e100.
-        level: failure probability, above 0 and below 1.
-    """
+    """Lower bound on a − c·b from two limits at level/2 each, which hold for every inflation at once. Finite-sample."""
     binomial_counts(x0, n0, ("x0", "n0"))
     binomial_counts(x1, n1, ("x1", "n1"))
     half = 0.5 * open_unit("level", level)
@@ -103,28 +85,16 @@ def joint_lower(
     *,
     floor: float = -np.inf,
 ) -> Floats:
-    """Lower bound on θ = a − c·b by inverting one exact test. Finite-sample: it fails with probability <= level.
+    """Lower bound on θ = a − c·b by inverting one exact test, from −c to 1. Finite-sample: it fails with probability <= level.
 
     The test of "θ <= θ0" rejects for large T = X0/n0 − c·X1/n1. Its p-value is γ + sup P(T >= t) over b in a two-sided
-    Clopper–Pearson interval of level γ = level/20, with a = θ0 + c·b (Berger and Boos 1994). The bound is a θ0 that the
-    test rejects, so it errs to the safe side only. Of the margin of the largest such θ0 it loses 0.06, 0.15, 0.5 % (median
-    of random cells at level .05/18564, .05/42, .05), and at most 0.25, 0.46, 1.1 % in 5,500 of them. The sup is bounded on
-    whole intervals of b, not on a grid, and every probability from above (see `hpcdp.notions._joint_kernels`).
+    Clopper–Pearson interval of level γ = level/20, with a = θ0 + c·b (Berger and Boos 1994). The bound is a θ0 that the test
+    rejects, so it errs to the safe side only, by some 0.06 to 1.1 % of the margin. The sup is bounded on whole intervals of b,
+    not on a grid, and every probability from above (see `hpcdp.notions._joint_kernels`).
 
-    Margins are 0.67 (level .05/42, equal standard errors) to 0.94 (one side dominates) of those of `split_lower`. The
-    split bound is the better one in two corners: few x1 (up to about 10) whose single steps c/n1 are several standard
-    errors of X0/n0, from c·n0/n1 of about 50 on (by up to 13 % of the margin at .05/42, 23 % at .05), and x0 near n0.
-    Choose before looking at the counts: the better of the two bounds is no bound at that level.
-
-    Args:
-        x0, n0: successes and trials of the side that is not inflated.
-        x1, n1: successes and trials of the inflated side.
-        inflation: c = e^ε, from 0 to 1e100; at 0 the bound is `binomial_lower(x0, n0, level)`.
-        level: failure probability, above 0 and below 1.
-        floor: bounds that are no larger need not be told apart: they may come back smaller, which takes no search.
-
-    Returns:
-        Bounds from −c to 1. Where x0/n0 <= c·x1/n1 the search is coarse: a valid bound, its margin some 10 % wider.
+    Margins are 0.67 to 0.94 of those of `split_lower`, which is better in two corners: few x1 whose single steps c/n1 are several
+    standard errors of X0/n0, and x0 near n0. Choose before looking at the counts: the better of both is no bound. inflation: 0 to
+    1e100. floor: bounds that are no larger need not be told apart, which takes no search.
     """
     from hpcdp.notions import _binomial_kernels as kernels
     from hpcdp.notions import _joint_kernels
@@ -159,10 +129,7 @@ def _threaded(function: Callable[..., NDArray[Any]], *cells: NDArray[Any]) -> ND
 
 
 def joint_rejects(x0: Floats, n0: Floats, x1: Floats, n1: Floats, inflation: float, level: float) -> NDArray[np.bool_]:
-    """Whether the exact test behind `joint_lower` rejects a <= c·b. Finite-sample: where that is true with probability <= level.
-
-    As `joint_lower(…) > 0`, in a quarter of the time. x0, n0, x1, n1: whole numbers, shape (cells,). inflation: c, at least 1.
-    """
+    """Whether the test behind `joint_lower` rejects a <= c·b, c >= 1, of counts (cells,). Finite-sample."""
     from hpcdp.notions import _joint_kernels
     from hpcdp.notions._binomial_kernels import upper_limit
 
@@ -180,26 +147,17 @@ def joint_rejects(x0: Floats, n0: Floats, x1: Floats, n1: Floats, inflation: flo
 
 
 def hoeffding_radius(trials: ArrayLike, gamma: ArrayLike) -> Floats:
-    """w(γ) = sqrt(ln(4/γ)/(2n)) of Askin et al. (2025), Theorem 5.1(1): how far both error rates may be off.
+    """w(γ) = sqrt(ln(4/γ)/(2n)) of Askin et al. (2025), Theorem 5.1(1): how far both error rates may be off. Finite-sample.
 
-    Finite-sample: with probability at least 1 − γ both empirical rates, each from n = trials test outputs, are within w
-    of their means (Hoeffding). The rejection sets {L̂ < −ln η} of one L̂ are nested, so the two rates are empirical
-    distribution functions, and by the Dvoretzky–Kiefer–Wolfowitz inequality with Massart's constant the same w covers
-    every η at once: 2·exp(−2nw²) = γ/2 per side. With unequal sides, give the smaller n.
-
-    Args:
-        trials: test outputs per side, whole numbers from 1 to 2^53.
-        gamma: failure probability, above 0 and below 1.
+    The rejection sets {L̂ < −ln η} of one L̂ are nested, so the rates are empirical distribution functions, and by the
+    Dvoretzky–Kiefer–Wolfowitz inequality with Massart's constant w covers every η at once. trials: a side, the smaller n.
     """
     _, n = binomial_counts(np.zeros((), np.int64), trials, ("successes", "trials"))
     return np.asarray(np.sqrt(np.log(4.0 / open_unit("gamma", gamma)) / (2.0 * n)))
 
 
 def standard_error(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, inflation: ArrayLike) -> Floats:
-    """Standard error of x0/n0 − c·x1/n1 with the observed proportions put in; 0 where both are 0 or 1.
-
-    Asymptotic; the lower variance form of Lu et al. (2024), Theorem 4.
-    """
+    """Standard error of x0/n0 − c·x1/n1 with the proportions put in, 0 at 0 or 1; Lu et al. (2024), Theorem 4. Asymptotic."""
     s0, t0 = binomial_counts(x0, n0, ("x0", "n0"))
     s1, t1 = binomial_counts(x1, n1, ("x1", "n1"))
     return _error(s0 / t0, t0, s1 / t1, t1, inflation_factor(inflation))
@@ -213,15 +171,7 @@ def _error(a: Floats, n0: Floats, b: Floats, n1: Floats, c: Floats) -> Floats:
 def normal_upper(
     x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, inflation: ArrayLike, confidence: ArrayLike
 ) -> Floats:
-    """Approximate upper limit of x0/n0 − c·x1/n1, clipped to [0, 1]: the estimate plus z standard errors.
-
-    Heuristic: normal, for one cell, and it ignores the regret of the classifier, so that δ itself may be larger. The
-    standard error uses (x + 1)/(n + 2), which is never 0 or 1; z is the normal quantile of `confidence`.
-
-    Args:
-        x0, n0, x1, n1, inflation: as in `joint_lower`.
-        confidence: above 0 and below 1.
-    """
+    """The estimate plus z errors of (x + 1)/(n + 2), in [0, 1]; δ may be larger, by regret. Heuristic, for one cell."""
     s0, t0 = binomial_counts(x0, n0, ("x0", "n0"))
     s1, t1 = binomial_counts(x1, n1, ("x1", "n1"))
     c = inflation_factor(inflation)

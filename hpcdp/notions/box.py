@@ -2,38 +2,42 @@
 of ε at a given δ, and of μ of Gaussian differential privacy.
 
 Arrays of errors have a last axis of two: the first error, whose size the curve T0 is a function of, and the second.
+
+A claim as lines: Q(R) <= δ + η P(R) for every set R, at some slopes η > 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from hpcdp._check import refusal
 from hpcdp.notions.bounds import binomial_upper
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 TradeOffFunction = Callable[[Floats], Floats]
 Limits = Literal["exact", "hoeffding"]
+Orientation = Literal["both", "forward", "reverse"]
+
+_LARGEST_LEVEL = 20.0
+_SAME = 1e-4  # levels closer than this share of the largest are one
+# Levels: so many evenly from 0 to where δ has fallen by the first of these factors, and one where it has by each.
+_EVEN = 16
+_FALLS = (1e-2, 1e-3, 1e-4, 1e-6, 1e-9)
+_PARTS, _SPLITS = 16, 10  # 20 · 16^−10 is 2e-11
+_SECTIONS = 80  # golden sections: 0.618^80 is 2e-17
+_GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
+_ROUNDING = 1e-12  # added to a δ that was searched for, which must not be below the true one
 
 
 def error_limits(errors: Ints, test: Ints, level: Floats, limits: Limits = "exact") -> Floats:
-    """Upper limits of both errors of tests, together with failure probability at most `level`; finite-sample.
-
-    Args:
-        errors: how often each error occurred, shape (…, 2).
-        test: out of so many independent outputs, same shape.
-        level: failure probability above 0 and below 1, shape (…).
-        limits: "exact" (Clopper–Pearson) or "hoeffding", w = √(ln(2/level)/(2·test)), which may leave 1 behind
-            (Askin et al. 2025, Theorem 5.1(1), one-sided).
-
-    Returns:
-        float64 of shape (…, 2).
-    """
+    """Upper limits (…, 2) of both errors at `level` together; "exact" (Clopper–Pearson) or "hoeffding". Finite-sample."""
     half = 0.5 * np.broadcast_to(level, errors.shape[:-1])[..., None]
     if limits == "exact":
         return binomial_upper(errors, test, np.broadcast_to(half, errors.shape))
@@ -41,27 +45,13 @@ def error_limits(errors: Ints, test: Ints, level: Floats, limits: Limits = "exac
 
 
 def margins(claimed: TradeOffFunction, errors: Floats) -> Floats:
-    """T0 at the first error minus the second error, shape (…) of errors (…, 2); above 0 the claim is violated.
-
-    Askin et al. (2025), eq. 20: at upper limits of the errors. A first error above 1 says nothing: below 0.
-    """
+    """T0 at the first error minus the second, (…) of (…, 2); above 0 the claim is violated (Askin et al. 2025, eq. 20)."""
     first, second = errors[..., 0], errors[..., 1]
     return np.asarray(claimed(np.minimum(first, 1.0)) - second - np.where(first > 1.0, 1.0, 0.0))
 
 
 def promises(claimed: TradeOffFunction, errors: Floats, size: Ints, level: float, limits: Limits = "exact") -> Floats:
-    """How far below the claim the tests with these errors lie, in units of what boxes of so many outputs take away.
-
-    Above 1 a violation is promised by `size` outputs per database. Where errors come from training alone, so may a choice.
-
-    Args:
-        errors: probabilities of both errors, shape (…, 2).
-        size: outputs per database, same shape, at least 1.
-        level: failure probability above 0 and below 1.
-
-    Returns:
-        float64 of shape (…), at most infinite.
-    """
+    """How far below the claim tests with errors (…, 2) lie, in units of what boxes of `size` outputs take away."""
     over = error_limits(np.rint(errors * size).astype(np.int64), size, np.full(errors.shape[:-1], level), limits)
     gap = margins(claimed, errors)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -72,16 +62,8 @@ def promises(claimed: TradeOffFunction, errors: Floats, size: Ints, level: float
 def epsilon_lower(alpha_upper: ArrayLike, beta_upper: ArrayLike, delta: ArrayLike) -> Floats:
     """Lower bound on the ε at which the unordered pair can have this δ; as sure as the two limits are, finite-sample.
 
-    A test with errors α and β shows δ_QP(ε) >= 1 − β − e^ε α and δ_PQ(ε) >= 1 − α − e^ε β. So ε is at least
-    max(0, ln((1 − δ − β)/α), ln((1 − δ − α)/β)) (Askin et al. 2025, Section 6.4, where a fitted curve took the place of
-    this bound; Kairouz, Oh and Viswanath 2015, Theorem 2.1).
-
-    Args:
-        alpha_upper, beta_upper: upper limits of the errors of one test, between 0 and 1; they broadcast.
-        delta: masses from 0 to 1.
-
-    Returns:
-        float64 of the common shape, >= 0, natural log; infinite where a limit is 0 and the other errors leave room.
+    Errors α and β show δ_QP(ε) >= 1 − β − e^ε α and δ_PQ(ε) >= 1 − α − e^ε β, so ε >= ln((1 − δ − β)/α), ln((1 − δ − α)/β)
+    (Kairouz, Oh and Viswanath 2015, Theorem 2.1). Infinite where a limit is 0 and the other errors leave room.
     """
     a, b, d = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (alpha_upper, beta_upper, delta)))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -90,17 +72,93 @@ def epsilon_lower(alpha_upper: ArrayLike, beta_upper: ArrayLike, delta: ArrayLik
 
 
 def mu_lower(alpha_upper: ArrayLike, beta_upper: ArrayLike) -> Floats:
-    """Lower bound on the μ for which the pair can be μ-GDP; as sure as the two limits are, finite-sample.
-
-    T(α) >= Φ(Φ⁻¹(1 − α) − μ) for the test's errors, so μ >= Φ⁻¹(1 − α) − Φ⁻¹(β) (Dong, Roth and Su 2022, Definition 3).
-
-    Args:
-        alpha_upper, beta_upper: upper limits of the errors of one test, between 0 and 1; they broadcast.
-
-    Returns:
-        float64 of the common shape, >= 0; infinite where a limit is 0 and the other one is below 1.
-    """
+    """Lower bound on the μ of GDP, Φ⁻¹(1 − α) − Φ⁻¹(β) (Dong, Roth and Su 2022, Definition 3). Finite-sample."""
     a, b = np.broadcast_arrays(np.asarray(alpha_upper, np.float64), np.asarray(beta_upper, np.float64))
     with np.errstate(invalid="ignore"):
         mu = -ndtri(a) - ndtri(b)
     return np.maximum(0.0, np.where(np.isnan(mu), 0.0, mu))
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """What a claim says of (P, Q): Q(R) <= delta + eta P(R) for every R; etas (S,) above 0, deltas from max(0, 1 − eta) to 1."""
+
+    etas: Floats
+    deltas: Floats
+
+    def __post_init__(self) -> None:
+        etas, deltas = (np.array(values, np.float64) for values in (self.etas, self.deltas))
+        if etas.ndim != 1 or not etas.size or deltas.shape != etas.shape:
+            raise refusal("etas, deltas", (etas.shape, deltas.shape), "two arrays of one shape (S,), S >= 1")
+        if not np.all((etas > 0.0) & np.isfinite(etas)):
+            raise refusal("etas", etas.tolist(), "finite numbers > 0")
+        wrong = np.flatnonzero(~((deltas >= np.maximum(0.0, 1.0 - etas) - _ROUNDING) & (deltas <= 1.0 + _ROUNDING)))
+        if wrong.size:
+            eta, delta = float(etas[wrong[0]]), float(deltas[wrong[0]])
+            raise refusal(f"delta at eta {eta!r}", delta, f"a number from {max(0.0, 1.0 - eta)!r} to 1")
+        for name, values in (("etas", etas), ("deltas", deltas)):
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
+
+
+def lines_from_delta(epsilons: ArrayLike, forward: ArrayLike, reverse: ArrayLike) -> Lines:
+    """The lines of the largest P(S) − e^ε Q(S), δ of (D, D'), and Q(S) − e^ε P(S) allowed at levels from 0 to 700, (k,) each."""
+    levels, first, second = (np.asarray(values, np.float64) for values in (epsilons, forward, reverse))
+    below = np.exp(-levels)
+    return Lines(np.append(np.exp(levels), below), np.append(second, 1.0 - below * (1.0 - first)))
+
+
+def lines_of(tradeoff: TradeOffFunction, orientation: Orientation = "both") -> Lines:
+    """Lines of a convex T0 at 40 to 84 slopes that its δ(ε) chooses; of (D, D') forward, of (D', D) reverse, or of both."""
+
+    def first(levels: Floats) -> Floats:  # T0 of (D, D'): P(S) − e^ε Q(S)
+        return _largest(tradeoff, 1.0, np.exp(levels))
+
+    def second(levels: Floats) -> Floats:  # Q(S) − e^ε P(S)
+        return _largest(tradeoff, np.exp(levels), 1.0)
+
+    def least(levels: Floats) -> Floats:
+        return np.minimum(first(levels), second(levels))
+
+    ways = {"forward": (first, second), "reverse": (second, first), "both": (least, least)}
+    if orientation not in ways:
+        raise refusal("orientation", orientation, '"both", "forward" or "reverse"')
+    forward, reverse = ways[orientation]
+    levels = np.sort(np.append(_levels(forward), _levels(reverse)))
+    levels = levels[np.append(np.diff(levels) > _SAME * levels[-1], True)]
+    return lines_from_delta(levels, forward(levels), reverse(levels))
+
+
+def _largest(tradeoff: TradeOffFunction, on_alpha: Floats | float, on_beta: Floats | float) -> Floats:
+    """The maximum over a of 1 − on_alpha a − on_beta T0(a), concave in a, by golden sections; from above."""
+
+    def excess(a: Floats) -> Floats:
+        return 1.0 - on_alpha * a - on_beta * np.asarray(tradeoff(a), np.float64)
+
+    low = np.zeros(np.broadcast(on_alpha, on_beta).shape)
+    high = np.ones_like(low)
+    best = np.maximum(excess(low), excess(high))
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = excess(left), excess(right)
+    for _ in range(_SECTIONS):
+        best = np.maximum(best, np.maximum(at_left, at_right))
+        is_left = at_left >= at_right
+        low, high = np.where(is_left, low, left), np.where(is_left, right, high)
+        fresh = np.where(is_left, high - _GOLDEN * (high - low), low + _GOLDEN * (high - low))
+        at_fresh = excess(fresh)
+        left, right = np.where(is_left, fresh, right), np.where(is_left, left, fresh)
+        at_left, at_right = np.where(is_left, at_fresh, at_right), np.where(is_left, at_left, at_fresh)
+    return np.clip(best + _ROUNDING * np.maximum(1.0, 1e-3 * (on_alpha + on_beta)), 0.0, 1.0)
+
+
+def _levels(delta: Callable[[Floats], Floats]) -> Floats:
+    """Levels from 0 to where δ is next to nothing, or as little as it gets: evenly at first, then one a fall."""
+    ends = delta(np.array([0.0, _LARGEST_LEVEL]))
+    wanted = np.maximum(ends[0] * np.array(_FALLS), ends[1])
+    low, high = np.zeros(wanted.size), np.full(wanted.size, _LARGEST_LEVEL)
+    for _ in range(_SPLITS):  # δ never rises: the first of some points that is not above what is wanted
+        inner = np.linspace(low, high, _PARTS + 1)
+        above = delta(inner[1:-1]) > wanted
+        first = np.where(above.all(axis=0), _PARTS - 1, np.argmin(above, axis=0))
+        low, high = (np.take_along_axis(inner, (first + step)[None], 0)[0] for step in (0, 1))
+    return np.append(np.linspace(0.0, high[0], _EVEN), high[1:])

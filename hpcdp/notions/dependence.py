@@ -39,11 +39,7 @@ def looked_thresholds(thresholds: int) -> Ints:
 
 
 def count_in_order(counter: Counter, outputs: Outputs, chunk: int, histogram: Ints, order: Ints) -> None:
-    """Add a chunk's outputs to the histogram over the 2T + 1 classes, and their order to what is known of it, (sets, COLUMNS).
-
-    chunk: draws of a whole one; where there are fewer outputs, how many hit is not compared. Neighbours are not where the
-    counter has no `classes_of`, as one of somebody else.
-    """
+    """Add a chunk's outputs to the histogram (2T + 1,) and their order to (sets, COLUMNS)."""
     sets, looked = looked_thresholds(histogram.size // 2), np.zeros(0, np.int64)
     if classes_of := getattr(counter, "classes_of", None):
         is_short = outputs.shape[0] <= 2 * _LOOKED
@@ -64,10 +60,7 @@ def count_in_order(counter: Counter, outputs: Outputs, chunk: int, histogram: In
 
 
 def merge_orders(orders: Sequence[Ints], histograms: Sequence[Ints]) -> Ints:
-    """What `dependence` asks of both sides' sets, (2·sets, COLUMNS + 2): their orders, hits and draws.
-
-    orders, histograms: (2, sets, COLUMNS) and (2, 2T + 1) of parts of a stage.
-    """
+    """What `dependence` asks of both sides' sets, (2·sets, COLUMNS + 2): orders, hits and draws of parts of a stage."""
     histogram = np.sum(histograms, axis=0)
     hits = above(histogram)[:, looked_thresholds(histogram.shape[1] // 2)]
     draws = np.broadcast_to(histogram.sum(axis=1, keepdims=True), hits.shape)
@@ -76,10 +69,7 @@ def merge_orders(orders: Sequence[Ints], histograms: Sequence[Ints]) -> Ints:
 
 
 def dependence(rows: Ints, chunk: Ints) -> Floats:
-    """p-values of sets, (sets,), each of its neighbours, halves and chunks together. Finite-sample.
-
-    rows: (sets, COLUMNS + 2) of `merge_orders`. chunk: draws of a whole one, (sets,).
-    """
+    """p-values (sets,) of neighbours, halves and chunks together. Finite-sample."""
     pairs, first, second, both, early, most, misses, hits, draws = rows.T.astype(np.float64)
     looked = first + second
     halves = np.minimum(*(_above(part, 2.0 * pairs, looked, pairs) for part in (early, looked - early)))
@@ -92,10 +82,7 @@ def dependence(rows: Ints, chunk: Ints) -> Floats:
 
 
 def _above(x: Floats, total: Floats, marked: Floats, drawn: Floats) -> Floats:
-    """ln of a bound on P[X >= x], X of `drawn` out of `total`, `marked` of them, hypergeometric: a geometric series of ratios.
-
-    The ratio of P[X = x + 1] to P[X = x] falls with x. At most 0.
-    """
+    """ln of a bound on P[X >= x], X hypergeometric, `drawn` of `total` with `marked`: a geometric series."""
     ratio = (marked - x) * (drawn - x) / np.maximum(1.0, (x + 1.0) * (total - marked - drawn + x + 1.0))
     ways = _ways(marked, x) + _ways(total - marked, drawn - x) - _ways(total, drawn)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -4,6 +4,10 @@ For a fixed set with probabilities a and b, (ε, δ)-privacy needs a − e^ε·b
 give a **region** of (a, b) that holds the truth with the cell's confidence; the smallest ln((a − δ)/b) of the region is a
 lower limit. A region does not depend on δ, so its limits hold **for every δ at once**. Finite-sample: `cell_corners`,
 `corner_epsilon`, `spectrum_epsilon`. Heuristic: `envelope_shares`, `promising`. Point estimate: `crossing`.
+
+What lower bounds on δ at some ε imply at all others (`implied_lower`), and that curve as a polygon which is nowhere above it:
+δ does not rise with ε. Nor does (1 − δ)/e^ε, as 1 − δ(ε) is the smallest P(not S) + e^ε·Q(S). So a bound l at ε' says
+δ >= l up to ε', and δ >= 1 − e^(ε − ε')·(1 − l) from there on. Both are as sure as the bound is: no confidence is spent.
 """
 
 from __future__ import annotations
@@ -20,22 +24,17 @@ Ints = NDArray[np.int64]
 
 BRACKETED, BEYOND, BELOW, UNRESOLVED = "bracketed", "beyond the grid", "below the grid", "not resolved"
 
+_LARGEST_EXPONENT = 700.0  # e to this is finite
+_STEPS = 32  # chords of a piece that falls; it is concave, so that they lie below it however few they are
+_LEAST = 1e-9  # of a piece that falls to 0, where its last chord but one ends, for logarithmic axes
+
 
 def crossing(epsilons: Floats, values: Floats, resolved: Bools, delta: float) -> tuple[float, str]:
-    """The smallest ε from which on a curve through values of δ is at most `delta`, and how it was found.
+    """The smallest ε from which on a curve through values of δ (n,) is at most `delta`, and how it was found.
 
-    δ is convex and non-increasing in e^ε, so it is taken as linear in e^ε between neighbours; a chord lies on or above a
-    convex curve, so the crossing is on the large side. Nothing is extrapolated.
-
-    Args:
-        epsilons, values: shape (n,), n >= 1, ε >= 0 ascending, δ from 0 to 1.
-        resolved: shape (n,); where not, the value is an upper limit, which can show that δ is below `delta`, not above.
-        delta: from 0 to 1.
-
-    Returns:
-        (ε, BRACKETED). (the largest ε, BEYOND) where the last value is above delta: ε is larger still. (the smallest ε,
-        BELOW) where no value is: ε is at most that; at smallest ε = 0 this is BRACKETED. (ε, UNRESOLVED) where beyond that ε,
-        the last one with a resolved value above delta, values do not tell; NaN where there is no such ε.
+    δ is convex and non-increasing in e^ε, so it is taken as linear there: the crossing is on the large side, and nothing is
+    extrapolated. An unresolved value is an upper limit. (the largest ε, BEYOND) where the last value is above delta, (the
+    smallest, BELOW) where none is, (ε, UNRESOLVED) where beyond ε, the last resolved above delta or NaN, values do not tell.
     """
     over = np.flatnonzero(resolved & (values > delta))
     rest = values[over[-1] + 1 :] if over.size else values
@@ -51,21 +50,12 @@ def crossing(epsilons: Floats, values: Floats, resolved: Bools, delta: float) ->
 
 
 def cell_corners(x: Ints, test: Ints, inflation: Floats, level: Floats, split: Bools) -> tuple[Floats, Floats]:
-    """Corners (a, b) of each cell's region, in which ln((a − δ)/b) is smallest whatever δ is. Finite-sample.
+    """Corners (a, b), (cells, 2), of each cell's region, where ln((a − δ)/b) is smallest whatever δ is. Finite-sample.
 
-    The region of the split bound is a >= lower limit, b <= upper limit, both at level/2: one corner (given twice). That of
-    the joint bound (Berger and Boos 1994) is a − c·b >= `joint_lower` with b in the two-sided interval that the bound's
-    own level already pays for; along its edge ln((a − δ)/b) is monotone in b, so that it is smallest at an end. Either
-    region misses the truth with probability at most its level.
-
-    Args:
-        x, test: counts in the set and in all, shape (cells, 2), the side that is not inflated first.
-        inflation: c of each joint bound, shape (cells,): whatever was fixed before the counts were seen, such as e^ε.
-        level: failure probabilities, shape (cells,).
-        split: which cells use the split region, shape (cells,); to be chosen without the counts.
-
-    Returns:
-        a and b, shape (cells, 2). a of a joint corner may be negative or above 1; b may be 0.
+    The region of the split bound is a >= lower limit, b <= upper limit, both at level/2: one corner (given twice). That of the
+    joint bound (Berger and Boos 1994) is a − c·b >= `joint_lower` with b in the two-sided interval that the bound's own level
+    already pays for; along its edge ln((a − δ)/b) is monotone in b, so that it is smallest at an end. inflation, split: to be
+    fixed without the counts x of test (cells, 2). a may be negative or above 1, b may be 0.
     """
     x0, x1, n0, n1 = x[:, 0], x[:, 1], test[:, 0], test[:, 1]
     a, b = np.empty((level.size, 2)), np.empty((level.size, 2))
@@ -91,10 +81,9 @@ def corner_epsilon(a: Floats, b: Floats, delta: float) -> Floats:
 
 
 def spectrum_epsilon(epsilons: Floats, lower: Floats, delta: float) -> Floats:
-    """Lower limits on ε from lower bounds on δ alone: ε' + ln((1 − δ)/(1 − lower)) where lower(ε') > δ, else 0.
+    """Lower limits on ε from lower bounds on δ alone: ε' + ln((1 − δ)/(1 − lower)) where lower(ε') > δ, else 0; as sure as these.
 
-    1 − δ(ε) <= e^(ε − ε')·(1 − δ(ε')) for ε >= ε', since 1 − δ(ε) is the smallest P(not S) + e^ε·Q(S). As sure as `lower`
-    is, and for every δ at once. lower: above 0 or NaN, below 1 or equal, its last axis is that of epsilons.
+    1 − δ(ε) <= e^(ε − ε')·(1 − δ(ε')) for ε >= ε', since 1 − δ(ε) is the smallest P(not S) + e^ε·Q(S).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         gain = np.log1p(-delta) - np.log1p(-lower)
@@ -102,16 +91,7 @@ def spectrum_epsilon(epsilons: Floats, lower: Floats, delta: float) -> Floats:
 
 
 def envelope_shares(training_delta: Floats, epsilons: Floats) -> Floats:
-    """Shares (a, b) to expect in each cell's set, from the curve of δ̂ on training samples alone. **Heuristic.**
-
-    With t = e^ε, the slope of δ in t is −b of the best set, and a = δ + t·b. Differences of neighbours stand for slopes.
-
-    Args:
-        training_delta: shape (…, E), NaN where unknown. epsilons: shape (E,).
-
-    Returns:
-        shape (…, E, 2), from 0 to 1; NaN where unknown, or with fewer than two ε.
-    """
+    """Shares (a, b) to expect, (…, E, 2), from training's δ̂ (…, E): −b is δ's slope in e^ε, a = δ + e^ε·b. **Heuristic.**"""
     shares = np.full((*training_delta.shape, 2), np.nan)
     if epsilons.size < 2:
         return shares
@@ -125,11 +105,7 @@ def envelope_shares(training_delta: Floats, epsilons: Floats) -> Floats:
 
 
 def prefer_split(share: Floats, test: Ints, inflation: Floats, level: Floats) -> Bools:
-    """Cells whose split region is expected to tell more at δ = 0, from shares that no test output decided.
-
-    The joint region is the narrower one near ε = ln c, the split one far beyond, as where b is next to nothing. share:
-    shape (cells, 2), NaN where unknown: then joint.
-    """
+    """Cells whose split region should tell more at δ = 0, by shares (cells, 2) that no test output decided; NaN: joint."""
     chosen = np.zeros(level.size, np.bool_)
     known = ~np.isnan(share).any(axis=-1)
     if known.any():
@@ -142,11 +118,7 @@ def prefer_split(share: Floats, test: Ints, inflation: Floats, level: Floats) ->
 
 
 def promising(x: Ints, test: Ints, level: Floats, delta: float, most: int) -> Ints:
-    """Places of the cells whose limits are likely to be the largest at δ, at most `most`, best first. **Heuristic.**
-
-    Cells may be picked by their counts: all regions hold together, so those that are looked at do. Normal approximation
-    of ln((a − δ)/b) with (x + 1)/(n + 2) for shares.
-    """
+    """Places of at most `most` cells with likely the largest limits at δ; all regions hold together. **Heuristic.**"""
     share = (x + 1.0) / (test + 2.0)
     a, b = share[:, 0], share[:, 1]
     inside = a > delta
@@ -154,3 +126,41 @@ def promising(x: Ints, test: Ints, level: Floats, delta: float, most: int) -> In
     spread = np.sqrt(a * (1.0 - a) / test[:, 0] / room**2 + (1.0 - b) / (b * test[:, 1]))
     rough = np.where(inside, np.log(room / b) + ndtri(level) * spread, -np.inf)
     return np.asarray(np.argsort(-rough, kind="stable")[:most], np.int64)
+
+
+def implied_lower(known: Floats, lower: Floats, epsilon: Floats) -> Floats:
+    """The largest lower bound on δ at each level (m,) that bounds (k,) at known levels (k,) imply, from 0 to 1."""
+    rise = np.exp(np.minimum(epsilon[:, None] - known, _LARGEST_EXPONENT))
+    lift = np.clip(1.0 - rise * (1.0 - lower), 0.0, 1.0)
+    return np.asarray(np.where(known >= epsilon[:, None], lower, lift).max(axis=1))
+
+
+def outline(known: Floats, lower: Floats, start: float, stop: float) -> tuple[Floats, Floats]:
+    """Vertices (ε, δ) of a polygon that is nowhere above `implied_lower`, and on it at the vertices; from start to stop.
+
+    The implied curve is flat or falls as 1 − r·e^ε, which is concave, so that chords of one piece lie below it. Where it turns
+    from falling to flat a chord would lie above, so that each such corner is a vertex. known (k,) strictly increases.
+    """
+    ahead = np.append(np.maximum.accumulate(lower[::-1])[::-1], 0.0)  # flat from before each level, and beyond the last
+    with np.errstate(divide="ignore"):
+        log_r = np.minimum.accumulate(np.log1p(-lower) - known)
+    x, y = [np.array([start])], [np.array([ahead[0]])]
+    for place, level in enumerate(known):
+        end = known[place + 1] if place + 1 < known.size else max(stop, level)
+        floor, r = ahead[place + 1], log_r[place]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            corner = np.log1p(-floor) - r  # where the falling piece reaches the flat one; NaN where both are 1
+        last = max(level, min(end, corner))
+        steps = np.linspace(level, last, _STEPS + 1)
+        top = -np.expm1(level + r)
+        if floor == 0.0 and corner <= end and top > _LEAST:
+            steps = np.union1d(steps, np.clip(np.log1p(-np.geomspace(top, _LEAST, _STEPS + 1)) - r, level, last))
+        x += [steps, np.array([end])]
+        y += [np.maximum(floor, -np.expm1(steps + r)), np.array([max(floor, -np.expm1(end + r))])]
+    ends, values = np.concatenate(x), np.concatenate(y)
+    inside = (ends > start) & (ends < stop)
+    sides = implied_lower(known, lower, np.array([start, stop]))
+    return (
+        np.concatenate([[start], ends[inside], [stop]]),
+        np.concatenate([[sides[0]], values[inside], [sides[1]]]),
+    )

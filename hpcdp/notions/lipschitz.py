@@ -7,6 +7,7 @@ Finite-sample, all of it, under that assumption.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -52,7 +53,9 @@ def size_of(
 ) -> tuple[int, int]:
     """One of `sizes`, by its name."""
     c, w, gamma = positive("lipschitz", lipschitz), positive("width", width), positive("precision", precision)
-    miss, count = 1.0 - _confidence(confidence), integer("laws", laws, 2)
+    accepted = "a number above 0 and below 1"
+    miss = 1.0 - real("confidence", confidence, accepted, lambda number: 0.0 < number < 1.0)
+    count = integer("laws", laws, 2)
     with _said("outputs"):
         return _size(name, c, w, gamma, miss, order, count)
 
@@ -109,10 +112,7 @@ def buckets(
 
 
 def precision_at(outputs: int, needed: Callable[[float], int]) -> float:
-    """The precision with which so many outputs suffice, to a thousandth, by bisection; inf where there is none up to 64.
-
-    needed: outputs at a precision, which fall with it; ValueError where they are too many to say.
-    """
+    """The precision with which so many outputs suffice, to a thousandth; inf where none is up to 64, or too many are needed."""
     low, high = 1e-6, 64.0
 
     def suffices(gamma: float) -> bool:
@@ -138,18 +138,8 @@ def _said(what: str) -> Iterator[None]:
         raise ValueError(f"precision: more {what} are needed than can be said") from None
 
 
-def _confidence(value: float) -> float:
-    number = real("confidence", value, "a number above 0 and below 1")
-    if not 0.0 < number < 1.0:
-        raise refusal("confidence", value, "a number above 0 and below 1")
-    return number
-
-
 def _order(value: float) -> float:
-    number = real("order", value, "a finite number above 1")
-    if not number > 1.0:
-        raise refusal("order", value, "a finite number above 1")
-    return number
+    return real("order", value, "a finite number above 1", lambda number: number > 1.0)
 
 
 def _bounds(c: float, w: float) -> tuple[float, float]:
@@ -185,15 +175,8 @@ def _published(n: int, bins: int, y: float, z: float, factor: float) -> float:
 
 def _least(chance: Callable[[int], float], miss: float) -> int:
     """The least n at which what decreases with it is at most `miss`."""
-    high = 1
-    while chance(high) > miss:
-        if high >= _MOST_OUTPUTS:
-            raise ValueError(
-                f"precision: one that at most 2^62 outputs have; with {high:,} the chance of a miss is too large"
-            )
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if chance(middle) <= miss else (middle, high)
-    return high
+    least = 1 + bisect_left(range(1, _MOST_OUTPUTS + 1), True, key=lambda n: chance(n) <= miss)
+    if least > _MOST_OUTPUTS:
+        words = f"with {_MOST_OUTPUTS:,} the chance of a miss is too large"
+        raise ValueError(f"precision: one that at most 2^62 outputs have; {words}")
+    return least

@@ -35,19 +35,11 @@ def default_etas(count: int = 1000, stop: float = 15.0) -> Floats:
 
 
 def perturbed_points(p: ArrayLike, q: ArrayLike, etas: ArrayLike, width: float = 0.1) -> Points:
-    """Return the points of Algorithm 3 of Askin et al. (2025): alpha = Σ p·w, beta = 1 − Σ q·w.
+    """Return the points of Algorithm 3 of Askin et al. (2025), (etas,) each: alpha = Σ p·w, beta = 1 − Σ q·w.
 
-    w = clip((q/p − eta)/width + 1/2, 0, 1) in each cell; q/p is infinite where p = 0 < q. Exact for the given masses: equal
-    to the product of the matrix of w with p and with q, up to rounding of about 1e-16 (1 + eta)/width. Cells are sorted by
-    q/p once. A threshold then needs cumulated sums only, as w is 0 before a window, 1 beyond it and linear inside.
-
-    Args:
-        p, q: masses of the same cells under P and under Q, shape (cells,); entries >= 0, each sums to 1 within 1e-9.
-        etas: thresholds on q/p, 0 to 1e100, shape (etas,), in any order.
-        width: of the perturbation, h in the paper, > 0. Its bias: docs/mathematics-claims.md.
-
-    Returns:
-        alpha and beta, each float64 of shape (etas,), between 0 and 1. Alpha falls and beta rises with eta.
+    w = clip((q/p − eta)/width + 1/2, 0, 1) in each cell; q/p is infinite where p = 0 < q. Cells are sorted by q/p once: a
+    threshold then needs cumulated sums only, as w is linear inside a window. width: h in the paper; its bias:
+    docs/mathematics-claims.md.
     """
     pair = Discrete(p, q)
     thresholds = checked("etas", etas, 0.0, _LARGEST)
@@ -76,26 +68,13 @@ def perturbed_points(p: ArrayLike, q: ArrayLike, etas: ArrayLike, width: float =
 
 
 def error(points: Points, truth: HasTradeOff) -> float:
-    """Return Error_T, the largest |beta − T(alpha)| over the points: Askin et al. (2025), the error of Algorithm 3.
-
-    Args:
-        points: alpha and beta, float64 of one shape, between 0 and 1, as from `perturbed_points`.
-        truth: what has the true T.
-    """
+    """Return Error_T, the largest |beta − T(alpha)| over the points: Askin et al. (2025), the error of Algorithm 3."""
     alpha, beta = _points(*points)
     return float(np.abs(beta - truth.tradeoff(alpha)).max())
 
 
 def most_vulnerable(alpha: ArrayLike, beta: ArrayLike, claimed: HasTradeOff) -> int:
-    """Return the index of η*, the point that lies deepest below the claim: argmax T0(alpha) − beta, equation 7.
-
-    Of Askin et al. (2025), for the points of Algorithm 3. Heuristic: the points are estimates. An audit must decide on
-    other samples than those that chose η*. Of equal points the first.
-
-    Args:
-        alpha, beta: the points, shape (etas,), between 0 and 1.
-        claimed: what has the claimed T0.
-    """
+    """Return η*, argmax T0(alpha) − beta, equation 7 of Askin et al. (2025). Heuristic: an audit must use other samples."""
     sizes, errors = _points(alpha, beta)
     return int(np.argmax(claimed.tradeoff(sizes) - errors))
 

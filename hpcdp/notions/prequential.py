@@ -57,16 +57,8 @@ class Block:
 def blocks(total: int, first: int | None = None) -> list[range]:
     """Cut `total` outputs per database into a first block that only teaches and blocks that double what was seen before.
 
-    A block that would leave fewer outputs than its own goes on to the end: the last one holds half to three quarters. Measured
-    in docs/mathematics-accuracy.md: `first` from total/8 to total/32 differs by some hundredths of δ(ε); total/16 is default.
-
-    Args:
-        total: outputs per database, >= 2.
-        first: outputs of the first block, 1 to total − 1.
-
-    Returns:
-        The places of each block's outputs, in order; they depend on the sizes alone. Their number is one more than that of
-        the losses to learn.
+    One that would leave fewer outputs than its own goes on to the end: the last holds half to three quarters. `first` is total/16
+    by default, which differs little from total/8 or total/32 (docs/mathematics-accuracy.md).
     """
     integer("total", total, 2)
     stop = max(1, total // 16) if first is None else integer("first", first, 1)
@@ -85,20 +77,11 @@ def prequential_lower(
 ) -> Floats:
     """Lower bound on δ(ε) from blocks in order. Finite-sample: it fails with probability <= level, whatever the losses.
 
-    Rows of the counts are blocks. Row 0 is practice: counts of the first block's outputs, each scored by a loss that did
-    not see it (cross-fitting). It only guides the bets, so no count in it can make the bound wrong. In row i >= 1 all
-    outputs are scored by one loss, that was learned on earlier blocks only. All sizes must be fixed before the first output
-    is seen; and it is one look: the bound of the first rows, and later that of more rows, do not hold together. With two
-    rows it is `joint_lower` of the second.
-
-    Args:
-        x0, n0: successes and trials of the side that is not inflated, shape (blocks, ...), 2 blocks or more.
-        x1, n1: successes and trials of the inflated side, of a shape that broadcasts with those of x0 and n0.
-        inflation: c = e^ε, above 0, to 1e100; its shape broadcasts with that of one row.
-        level: failure probability, above 0 and below 1, of a shape as that of `inflation`.
-
-    Returns:
-        Bounds from −c to 1, of the common shape of one row, inflation and level; at most 0 where nothing is shown.
+    Rows of the counts (blocks, ...) are blocks. Row 0 is practice: the first block's outputs, scored by losses that did not see
+    them. It only guides the bets, so no count in it can make the bound wrong. In row i >= 1 all outputs are scored by one loss,
+    learned on earlier blocks only. Sizes must be fixed before the first output is seen; and it is one look: bounds of the first
+    rows, and later of more rows, do not hold together. With two rows it is `joint_lower` of the second. inflation: above 0, to
+    1e100.
     """
     counts = stacked_counts(x0, n0, x1, n1, "blocks")
     c, failure = inflation_factor(inflation), open_unit("level", level)
@@ -114,15 +97,7 @@ def prequential_lower(
 
 
 def place_bet(rows: list[Floats], row: int, c: Floats, level: Floats) -> Block:
-    """The bet of one block, from the counts before it and the sizes of all blocks.
-
-    It aims at the θ that all the blocks of tests should just reject at `level`, if their rates are those seen so far.
-
-    Args:
-        rows: x0, n0, x1, n1, each (blocks, cells).
-        row: the block, >= 1.
-        c, level: (cells,).
-    """
+    """The bet of a block >= 1 by the counts before it: at the θ that all tests should just reject; rows (blocks, cells)."""
     x0, n0, x1, n1 = rows
     a = (x0[:row].sum(axis=0) + 0.5) / (n0[:row].sum(axis=0) + 1.0)
     b = (x1[:row].sum(axis=0) + 0.5) / (n1[:row].sum(axis=0) + 1.0)
@@ -226,22 +201,12 @@ def folds(total: int, count: int) -> list[range]:
 def crossfit_estimate(
     x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, inflation: ArrayLike
 ) -> tuple[Floats, Floats]:
-    """δ̂ = max(0, Σx0/Σn0 − e^ε·Σx1/Σn1) over the folds, and its standard error. Asymptotic.
+    """δ̂ = max(0, Σx0/Σn0 − e^ε·Σx1/Σn1) over the folds (folds, ...), and its standard error. Asymptotic.
 
-    The standard error is that of independent outputs in one set of the pooled rates. For the mean of the folds' own
-    P(S) − e^ε·Q(S) this is the central limit theorem for cross-validation (Bayle, Bayle, Janson and Mackey 2020), where
-    one output more or less hardly moves the loss; pooling can only add to the variance within the folds. Ignored are the
-    regret of the losses, which makes δ̂ low, and the changes of the sets with the training outputs: near the best set they
-    change P(S) − e^ε·Q(S) in second order only. Measured in docs/mathematics-accuracy.md: δ̂ spreads 4 % to 39 % more than this.
-
-    Args:
-        x0, n0: outputs in the set and outputs of each fold, of the side that is not inflated, shape (folds, ...), 2 or more.
-        x1, n1: the same of the inflated side, of a shape that broadcasts with those of x0 and n0.
-        inflation: c = e^ε, from 0 to 1e100; its shape broadcasts with that of one fold.
-
-    Returns:
-        δ̂ and its standard error, float64 of the common shape of one fold and inflation; the error is 0 where both pooled
-        rates are 0 or 1.
+    The error is that of independent outputs in one set of the pooled rates: the central limit theorem for cross-validation
+    (Bayle, Bayle, Janson and Mackey 2020), where one output more hardly moves the loss; pooling can only add to the variance
+    within folds. Ignored are regret, which makes δ̂ low, and how sets change with training, of second order near the best set.
+    Measured in docs/mathematics-accuracy.md: δ̂ spreads 4 % to 39 % more than this.
     """
     a, m0, b, m1 = (np.sum(v, axis=0) for v in stacked_counts(x0, n0, x1, n1, "folds"))
     c = inflation_factor(inflation)
@@ -257,19 +222,10 @@ def make_reused_cells(
     folds: Ints, fold_sizes: Ints, blocks: Ints, block_sizes: Ints, epsilons: Floats, level: Floats, confidence: float,
     run: BlockBounds,
 ) -> Cells:  # fmt: skip
-    """All cells from the counts of folds and of blocks; `exceed` and `test` of the cells are sums over the folds.
+    """All cells from counts (pairs, 2, epsilons, folds or blocks, 2), −1 throughout where some are missing; sizes per database.
 
-    delta, standard_error and upper are **asymptotic**, lower is **finite-sample** and simultaneous over all cells.
-
-    Args:
-        folds, blocks: counts in the set, shape (pairs, 2, epsilons, folds or blocks, 2), the side that is not inflated
-            first; −1 throughout a cell that does not have all its counts.
-        fold_sizes, block_sizes: samples per database, (folds,) and (blocks,).
-        epsilons: (epsilons,).
-        level: (pairs, 2, epsilons) failure probability of each cell's bound, which may depend on the first block's counts
-            and on nothing else. A bound at ε' ≥ ε holds at ε, because δ falls.
-        confidence: of the upper limits.
-        run: computes the bounds.
+    delta, standard_error and upper are **asymptotic**, lower is **finite-sample** and simultaneous over all cells: level may
+    depend on the first block's counts and on nothing else. A bound at ε' ≥ ε holds at ε, because δ falls.
     """
     known = np.asarray((folds >= 0).all(axis=(-1, -2)) & (blocks >= 0).all(axis=(-1, -2)))
     inflation = np.broadcast_to(np.exp(epsilons), known.shape)

@@ -38,18 +38,10 @@ _CHANCE = 0.01  # that a limit of training, one of all candidate sets together, 
 def pure_lower(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, level: ArrayLike) -> Floats:
     """Lower limit on max(0, ln(a/b)) from X0 ~ Bin(n0, a), X1 ~ Bin(n1, b). Finite-sample: it fails with probability <= level.
 
-    The exact test behind `joint_lower` is asked whether a <= c·b, for every ln c = i/1024, i = 1, 2, …: the limit is the
-    last i/1024 before the first that it does not reject, 0 where that is the first of all. A limit above max(0, ln(a/b))
-    means that the next i/1024 from there on was rejected although a <= c·b was true, which one test at the level does with
-    probability <= level. So no share of the level goes to the many c.
-
-    Args:
-        x0, n0: how many outputs of the one law lie in the set, and of how many; x1, n1: of the other law. Arrays that
-            broadcast; whole numbers, the totals at least 1.
-        level: failure probability, above 0 and below 1.
-
-    Returns:
-        float64 of the common shape, in the unit of ε, at least 0, finite. It is at most ln(100·n1).
+    The exact test behind `joint_lower` is asked whether a <= c·b, for every ln c = i/1024, i = 1, 2, …: the limit is the last
+    i/1024 before the first that it does not reject, 0 where that is the first of all. A limit above max(0, ln(a/b)) means that
+    the next i/1024 from there on was rejected although a <= c·b was true, which one test at the level does with probability <=
+    level. So no share of the level goes to the many c. At most ln(100·n1).
     """
     s0, t0 = binomial_counts(x0, n0, ("x0", "n0"))
     s1, t1 = binomial_counts(x1, n1, ("x1", "n1"))
@@ -88,11 +80,7 @@ def _limit(x0: float, n0: float, x1: float, n1: float, level: float) -> float:
 
 
 def promised(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, z: ArrayLike) -> Floats:
-    """About the limit of `pure_lower` at these counts, which need not be whole, and a normal quantile. **Heuristic.**
-
-    Margins of ln a and ln b, from Wilson and Hilferty's (1931) limits of Poisson means, are combined by their root sum of
-    squares. −inf where there is no x0.
-    """
+    """About `pure_lower`'s limit at counts and a normal quantile: margins by Wilson and Hilferty (1931). **Heuristic.**"""
     some, other, n0, n1, z = (np.asarray(v, np.float64) for v in (x0, x1, n0, n1, z))
     with np.errstate(divide="ignore", invalid="ignore"):
         a, least = some / n0, np.maximum(other, 0.5)
@@ -103,12 +91,7 @@ def promised(x0: ArrayLike, n0: ArrayLike, x1: ArrayLike, n1: ArrayLike, z: Arra
 
 
 def promised_after(x0: ArrayLike, x1: ArrayLike, n: int, tests: int, level: float, candidates: ArrayLike = 1) -> Floats:
-    """The limit that sets with these counts of n training outputs of each law promise for so many tests. **Heuristic.**
-
-    The largest of many such values is taken, and training outputs are noisy: with nothing held against that, tiny sets
-    win by chance and certify nothing. So the margin is taken off of limits that hold for all of so many candidate sets
-    together, beside the test's own margin.
-    """
+    """The limit that n training outputs promise for so many tests, less a margin over all candidate sets. **Heuristic.**"""
     some, other = np.asarray(x0, np.float64), np.asarray(x1, np.float64)
     prudence = -ndtri(_CHANCE / np.maximum(1, candidates))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -120,10 +103,7 @@ def promised_after(x0: ArrayLike, x1: ArrayLike, n: int, tests: int, level: floa
 
 @dataclass(frozen=True)
 class LossAt:
-    """The loss at one point, from fresh outputs: ln f − ln f', and the standard error of it (equation 24).
-
-    NaN where a density is 0, of which nothing is told.
-    """
+    """The loss at one point from fresh outputs, ln f − ln f', and its standard error (equation 24); NaN where a density is 0."""
 
     loss: float
     error: float
@@ -137,12 +117,7 @@ class LossAt:
     def of(
         cls, sums: Sequence[int], tests: Sequence[int], bandwidths: Sequence[float], floor: float, unit: int
     ) -> LossAt:
-        """From sums of weights of both laws, D first, of so many outputs each.
-
-        bandwidths: one a column, none of discrete outputs, whose sums are counts. floor: τ, below which no density is told,
-        or 0. unit: what a kernel's weight at its centre counts. Errors of both laws are those of independent samples; for equal
-        numbers of outputs they are equation 24.
-        """
+        """From sums of weights of both laws; bandwidths: one a column, none of counts; floor: τ or 0; unit: a kernel's peak."""
         columns = len(bandwidths)
         volume = math.prod(bandwidths)
         peak = unit * (2.0 * math.pi) ** (0.5 * columns) * volume if columns else 1.0
@@ -178,10 +153,7 @@ _MOST = 1 << 9  # candidates
 
 @dataclass(frozen=True)
 class Region:
-    """A set of outputs of one direction: {L̂ > above} ∩ C forward, {−L̂ > above} ∩ C reverse.
-
-    promised: the limit that training promises; a score, no bound.
-    """
+    """A set of a direction: {L̂ > above} ∩ C forward, {−L̂ > above} ∩ C reverse; promised: by training, a score, no bound."""
 
     direction: int
     above: float
@@ -199,15 +171,7 @@ class Region:
 
 
 def choose_regions(model: Model, p: Side, q: Side, within: Within, tests: int, level: float) -> tuple[Region, Region]:
-    """The best set of each direction, forward first.
-
-    Args:
-        model: L̂, learned from p and q.
-        p, q: training outputs of D and of D', from the same number of draws.
-        within: C.
-        tests: how many outputs of each law will be counted.
-        level: failure probability of the limit.
-    """
+    """The best set of each direction within C, forward first, by training outputs p and q alone."""
     told = tally(p), tally(q)
     points, histograms = (
         _of_outputs(model, [inside(side, within) for side in (p, q)], within)

@@ -34,10 +34,7 @@ _SAFE = 1e-12  # of sums of terms >= 0, and of logarithms
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """A function that is nowhere above δ: on each piece it is 1 − rate·e^ε, and 1 − rate·e^stop = value at its end; or flat.
-
-    All arrays have shape (…, 2, pieces): both directions of each pair. start <= stop, finite; rate 0 of a flat piece.
-    """
+    """A function nowhere above δ, (…, 2, pieces): 1 − rate·e^ε on a piece, with `value` at its end, or flat, of rate 0."""
 
     start: Floats
     stop: Floats
@@ -46,11 +43,7 @@ class Pieces:
 
 
 def make_pieces(epsilons: Floats, lower: Floats) -> Pieces:
-    """What lower bounds on δ imply. As sure as they are; no level is spent.
-
-    Args:
-        epsilons: (E,), >= 0, different, in any order. lower: (…, 2, E), δ of (P, Q) and of (Q, P); NaN where nothing is known.
-    """
+    """What bounds lower (…, 2, E), NaN: unknown, on δ at different epsilons (E,) imply. As sure as they are."""
     order = np.argsort(epsilons)
     known, bounds = epsilons[order], np.clip(np.nan_to_num(lower[..., order]), 0.0, 1.0)
     # δ(0) is the total variation distance, the same in both directions
@@ -76,11 +69,7 @@ def make_pieces(epsilons: Floats, lower: Floats) -> Pieces:
 
 
 def renyi_lower(pieces: Pieces, order: float) -> Floats:
-    """Lower bounds on D_order of (P, Q) and of (Q, P), shape (…, 2). Finite-sample: all orders hold when the bounds on δ do.
-
-    The integral over each piece is a closed form, rounded to the safe side. Where orders are so large that rounding eats it, a
-    smaller one stands for them: no divergence falls as its order rises.
-    """
+    """Lower bounds on D_order of (P, Q) and (Q, P), (…, 2), for all orders at once. Finite-sample."""
     lower = _integral_lower(pieces, order)
     return np.maximum(lower, _integral_lower(pieces, _LARGE)) if order > _LARGE else lower
 
@@ -133,10 +122,7 @@ class Concentration:
 
 
 def zcdp_lower(pieces: Pieces) -> Concentration:
-    """The largest lower bound on D_a/a over pairs, directions and a >= 1. Finite-sample, as sure as the bounds on δ.
-
-    ρ-zCDP (Bun and Steinke 2016) asks D_a <= ρ·a of all a > 1, so of KL too. Every order gives a bound; some are looked at.
-    """
+    """The largest lower bound on D_a/a, a >= 1: what ρ-zCDP (Bun and Steinke 2016) asks to be at most ρ. Finite-sample."""
     values = np.stack([renyi_lower(pieces, float(order)) / order for order in ORDERS])
     best, *place = (int(i) for i in np.unravel_index(int(values.argmax()), values.shape))
     pair = tuple(place[:-1])
@@ -150,11 +136,7 @@ def zcdp_lower(pieces: Pieces) -> Concentration:
 
 
 def class_counts(exceed: Ints, epsilons: Floats, test: Ints) -> Ints:
-    """How many test outputs lie in each class of L̂ between the thresholds, shape (pairs, 2E + 1, 2), of D and of D'.
-
-    exceed: (pairs, 2, E, 2), strict counts of {L̂ > ε} of D and D', and of {L̂ < −ε} of D' and D, −1 where unknown; test:
-    the same shape. A class that is negative is unknown, or sets were not of one L̂.
-    """
+    """Test outputs in each class of L̂ between thresholds, (pairs, 2E + 1, 2), of D and of D'; negative: unknown."""
     order = np.argsort(epsilons)
     over, under = exceed[:, 0, order], exceed[:, 1, order, ::-1]
     right, left = (
@@ -166,10 +148,7 @@ def class_counts(exceed: Ints, epsilons: Floats, test: Ints) -> Ints:
 
 
 def renyi_plugin(classes: Ints, order: float) -> Floats:
-    """D_order of the shares of classes, (pairs, 2): of (P, Q) and (Q, P). **Asymptotic**; classes tell less than outputs do.
-
-    classes: (pairs, classes, 2). Infinity where a class has outputs of the first side and none of the second, NaN where unknown.
-    """
+    """D_order of the shares of classes, (pairs, 2), inf or NaN where these do not tell. **Asymptotic**."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(np.maximum(classes, 0)) - np.log(np.maximum(1, classes.sum(axis=1)))[:, None]
         divergences = [_divergence(logs[..., side], logs[..., 1 - side], order) for side in (0, 1)]

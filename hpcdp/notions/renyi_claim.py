@@ -33,13 +33,7 @@ _SAFE = 1e-12  # by which δ is raised, in proportion
 
 
 def renyi_tradeoff(order: float, limit: float) -> TradeOffCurve:
-    """A polygon on or below the trade-off curve of every pair with D_order <= limit in both directions; order 1 is KL.
-
-    Its δ is an upper bound at every ε; how near to the least one: docs/mathematics-orders.md.
-
-    Args:
-        order: from 1 to 1e100. limit: >= 0, finite, in nats.
-    """
+    """A polygon on or below the curve of every pair with D_order <= limit in nats both ways; order 1 is KL."""
     number = float(checked("order", order, 1.0, LARGEST_ORDER))
     return _polygon(np.array([number]), np.array([1.0]), non_negative("epsilon", limit))
 

@@ -28,11 +28,9 @@ def share_level(
 ) -> NDArray[np.float64]:
     """Failure probability of each cell's bound, shape (pairs, 2, epsilons); the sum is at most `failure`.
 
-    Half is shared equally by all cells, half by the pair and direction that training ranks first at each ε. Training
-    samples alone decide, so the union bound over all cells is finite-sample. training_delta: δ̂ on training outputs,
-    NaN where unknown; None (nothing was ranked) shares everything equally. certified: (epsilons,), whose cells share it; 0 is
-    the level of the others, which have no bound of their own. None: all. error: standard errors of training_delta; where no
-    other is above it by more than chance would have it, the pair and direction that leads on the whole is ranked first.
+    Half is shared equally by all cells, half by the pair and direction that training ranks first at each ε: training samples
+    alone decide, so the union bound over all cells is finite-sample. training_delta: NaN: unknown; None: all equal. certified:
+    (epsilons,), whose cells share it, others have 0. error: of training_delta; the leader on the whole is first up to chance.
     """
     if certified is not None:
         shares = np.zeros(cells)
@@ -77,12 +75,8 @@ def ascend(epsilons: Floats, known: Bools, rejects: Callable[[Entries], Bools]) 
     """Cells that tests of δ(ε) <= 0 reject in ascending ε, of each pair and direction up to its first that does not.
 
     A fixed sequence: the first cell in the order whose δ is 0 must be rejected before any other false one is, so that each pair
-    and direction errs with probability at most the level of one test. **Finite-sample** where the tests are.
-
-    Args:
-        epsilons: shape (epsilons,), in any order.
-        known: shape (pairs, 2, epsilons); what is unknown is passed over, and is not rejected.
-        rejects: of places of cells with one ε, which tests reject.
+    and direction errs with probability at most the level of one test. **Finite-sample** where the tests are. What is not known is
+    passed over.
     """
     rejected, going = np.zeros(known.shape, np.bool_), np.ones(known.shape[:2], np.bool_)
     for column in np.argsort(epsilons).tolist():
@@ -93,19 +87,12 @@ def ascend(epsilons: Floats, known: Bools, rejects: Callable[[Entries], Bools]) 
 
 
 def largest_upper(exceed: Ints, test: Ints, inflation: Floats, confidence: float) -> Floats:
-    """The largest upper limit of a − c·b of the sets that were learned, at each inflation, shape (inflations,).
+    """The largest upper limit of a − c·b of the sets that were learned, cells (cells, 2), at each inflation, shape (inflations,).
 
-    Of each set the upper limit of a at 9/10 of the level minus c times the lower one of b at the rest (Clopper and Pearson 1934):
-    where such limits are asked for counts are few, and the first one matters. **They say nothing of δ itself**: another set may
-    hold more. No limit is below that of no output in n₀, about 3.1/n₀ at 0.95: nothing smaller can be seen.
-
-    Finite-sample, one inflation at a time: a limit of the largest a − c·b at the same confidence, without a union bound. It
-    misses only where the limit of the set that truly holds the most does. Which sets there are must not depend on the counts.
-
-    Args:
-        exceed, test: shape (cells, 2), the side that is not inflated first.
-        inflation: c = e^ε >= 1, shape (inflations,).
-        confidence: above 0 and below 1.
+    The upper limit of a at 9/10 of the level minus c times the lower one of b at the rest (Clopper and Pearson 1934), and none
+    below that of no output in n₀. **They say nothing of δ itself**: another set may hold more. Finite-sample, one inflation at a
+    time, without a union bound: it misses only where the limit of the set that truly holds the most does. Sets must not depend on
+    counts.
     """
     parts = [
         _distinct(np.column_stack([exceed[start : start + _AT_ONCE], test[start : start + _AT_ONCE]]))

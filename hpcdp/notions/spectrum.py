@@ -27,9 +27,8 @@ LowerBounds = Callable[[Ints, Ints, Ints, Ints, Floats, Floats, NDArray[np.bool_
 class Cells:
     """All cells of a run, arrays of shape (pairs, 2, epsilons); direction 0 is forward (D, D'), 1 reverse.
 
-    exceed, test: int64, with a last axis for the side that is not inflated and the inflated one; exceed is −1 and the
-    floats are NaN in cells that do not have all their counts. delta: max(0, a − e^ε·b). standard_error: plug-in,
-    asymptotic. lower: certified, finite-sample, simultaneous over all cells; NaN as above. upper: approximate.
+    exceed, test: with a last axis, the side that is not inflated first; −1, and NaN of floats, where counts are missing. delta:
+    max(0, a − e^ε·b). standard_error: asymptotic. lower: finite-sample, simultaneous over all cells. upper: approximate.
     """
 
     delta: Floats
@@ -41,11 +40,7 @@ class Cells:
 
 
 def exceedances(above: Ints, below: Ints, thresholds: Floats, epsilons: Floats) -> Ints:
-    """Counts per cell of one pair, shape (2, epsilons, 2), from strict counts (2, T) of the sides D and D'.
-
-    Forward, ε: outputs with L̂ > ε of D, then of D'. Reverse: outputs with L̂ < −ε of D', then of D (the other
-    direction is the same with the sides swapped and L negated).
-    """
+    """Counts per cell of one pair, (2, epsilons, 2): L̂ > ε of D, then D'; reverse L̂ < −ε of D', then D."""
     forward = np.searchsorted(thresholds, epsilons)
     reverse = np.searchsorted(thresholds, -epsilons + 0.0)
     return np.stack([above[:, forward].T, below[::-1, reverse].T])
@@ -66,10 +61,7 @@ def estimate(exceed: Ints, test: Ints, epsilons: Floats) -> Floats:
 def lower_bounds(
     x0: Ints, n0: Ints, x1: Ints, n1: Ints, inflation: Floats, level: Floats, split: NDArray[np.bool_]
 ) -> Floats:
-    """Certified lower bounds on δ = max(0, a − e^ε·b) of flat arrays of cells: the joint bound, or the split one where told so.
-
-    At least 0. Finite-sample, each failing with probability at most its level, whatever the classifier.
-    """
+    """Bounds on max(0, a − e^ε·b) of flat cells, joint or split as told. Finite-sample, whatever the classifier."""
     out = np.empty(x0.size)
     for chosen, bound in ((~split, partial(joint_lower, floor=0.0)), (split, split_lower)):
         if chosen.any():
@@ -78,10 +70,7 @@ def lower_bounds(
 
 
 def prefer_split(share: Floats, test: Ints, inflation: Floats, level: Floats, run: LowerBounds) -> NDArray[np.bool_]:
-    """Cells whose split bound is expected to be the better one, from shares on training outputs alone.
-
-    share: (cells, 2) shares of training outputs in the set; the counts to expect are these shares of `test` (cells, 2).
-    """
+    """Cells whose split bound should be the better one, from shares (cells, 2) of training outputs alone, of `test` counts."""
     expected = np.rint(np.clip(share, 0.0, 1.0) * test).astype(np.int64)
     fewest = np.minimum(expected, test - expected).min(axis=1)
     better = (fewest < _MANY) | (inflation * test[:, 0] > _COARSE * test[:, 1])  # elsewhere the joint bound is
@@ -102,38 +91,17 @@ def make_cells(
     confidence: float,
     run: LowerBounds,
 ) -> Cells:
-    """All cells from their counts.
-
-    exceed, test: (pairs, 2, epsilons, 2). training_share: the same shape, shares of training outputs, NaN where unknown.
-    level: (pairs, 2, epsilons) failure probability of each cell's bound; 0 of cells that have none of their own. Every cell has
-    what the bounds of its pair and direction imply (see `hpcdp.notions.anchors`), at least 0.
-    """
+    """All cells from counts (pairs, 2, epsilons, 2); where `level` is 0, only what bounds of the pair and direction imply."""
     size = max(1, _AT_ONCE // max(1, 2 * epsilons.size))
     slices = [slice(start, start + size) for start in range(0, exceed.shape[0], size)] or [slice(None)]
-    parts = [
-        _cells_of(
-            exceed[s],
-            test[s],
-            None if training_share is None else training_share[s],
-            epsilons,
-            level[s],
-            confidence,
-            run,
-        )
-        for s in slices
-    ]
+    shares = np.zeros(exceed.shape) if training_share is None else np.nan_to_num(training_share)
+    parts = [_cells_of(exceed[s], test[s], shares[s], level[s], epsilons, confidence, run) for s in slices]
     delta, error, lower, upper = (np.concatenate(values) for values in zip(*parts, strict=True))
     return Cells(delta, error, lower, upper, exceed, test)
 
 
 def _cells_of(
-    exceed: Ints,
-    test: Ints,
-    training_share: Floats | None,
-    epsilons: Floats,
-    level: Floats,
-    confidence: float,
-    run: LowerBounds,
+    exceed: Ints, test: Ints, shares: Floats, level: Floats, epsilons: Floats, confidence: float, run: LowerBounds
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """δ̂, standard errors, lower and upper bounds of some pairs (see `make_cells`)."""
     known = (exceed >= 0).all(axis=-1)
@@ -144,7 +112,7 @@ def _cells_of(
     lower, upper, error = (np.full(known.shape, np.nan) for _ in range(3))
     lower[known] = 0.0
     if x.size:
-        share = np.zeros(x.shape) if training_share is None else np.nan_to_num(training_share[bounded])
+        share = shares[bounded]
         # where nothing is above 0 in training no bound will be, and the choice does not matter
         hopeful = share[:, 0] > c * share[:, 1]
         split = np.zeros(a.size, np.bool_)
@@ -179,20 +147,13 @@ TOLD = 8
 
 
 def told_pairs(test: Ints) -> NDArray[np.bool_]:
-    """Pairs, (pairs,), with at least an eighth of the most test samples (pairs, 2, epsilons, 2).
-
-    Where many pairs race, most get few; the largest of many rough estimates would be noise.
-    """
+    """Pairs, (pairs,), with at least an eighth of the most test samples: the largest of many rough estimates would be noise."""
     most = test.max(axis=(1, 2, 3))
     return np.asarray(TOLD * most >= most.max())
 
 
 def maximum(cells: Cells, resolved: NDArray[np.bool_] | None = None) -> Maximum:
-    """Relative-DP spectrum: the maximum over pairs and directions (ties: lowest pair, forward first).
-
-    The largest estimate is biased upward by the choice; the largest lower bound is not, its level is shared by all cells.
-    resolved: pairs whose estimates and upper limits take part, (pairs,); None: all. Every pair's lower bound does.
-    """
+    """Relative-DP spectrum: of estimates biased upward, of bounds not, as all share the level; resolved: whose δ̂ take part."""
     rough = np.zeros(cells.delta.shape[0], np.bool_) if resolved is None else ~resolved
     delta, upper = (np.where(rough[:, None, None], np.nan, values) for values in (cells.delta, cells.upper))
     best, pair, direction = _largest(delta)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.notions.bounds import binomial_lower, binomial_upper, hoeffding_radius
+from hpcdp.notions.spectrum import Cells
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,11 +34,7 @@ class TradeOff:
 
 
 def make_tradeoff(rejected: Ints, test: Ints, confidence: float, families: int = 1) -> TradeOff:
-    """From counts (pairs, etas, 2) of rejections (L̂ < −log η) of D and D', and test outputs (pairs, 2).
-
-    The radius is w(γ/(pairs·families)): DKW covers every η of a family of nested sets at once, a union bound the rest.
-    families: at most so many a pair; 1 where all η are of one L̂.
-    """
+    """From rejections (pairs, etas, 2) and outputs (pairs, 2): DKW covers all η of a family, a union bound the rest."""
     pairs, etas, _ = rejected.shape
     failure = 1.0 - confidence
     known = (rejected >= 0).all(axis=-1)
@@ -54,24 +51,11 @@ def make_tradeoff(rejected: Ints, test: Ints, confidence: float, families: int =
     return TradeOff(alpha, beta, radius, alpha_upper, beta_upper)
 
 
-@dataclass(frozen=True, eq=False)
-class RiskCells:
-    """Cells of the literal estimator, arrays of shape (pairs, 2, epsilons); errors −1 and floats NaN where not done.
+def make_risk_cells(errors: Ints, tests: Ints, epsilons: Floats, level: Floats, confidence: float) -> Cells:
+    """Cells of the literal estimator from errors, −1 where not done, and tests, (pairs, 2, epsilons), in the place of counts.
 
-    lower: 1 − 2 e^ε·(exact upper limit of the risk), finite-sample, simultaneous over all cells, at least 0. upper: the
-    same with the lower limit of the risk at its own two-sided level; ignores the classifier's regret, so approximate.
+    lower: 1 − 2 e^ε·(exact upper limit of the risk), finite-sample, simultaneous. upper: approximate, regret is ignored.
     """
-
-    delta: Floats
-    standard_error: Floats
-    lower: Floats
-    upper: Floats
-    errors: Ints
-    tests: Ints
-
-
-def make_risk_cells(errors: Ints, tests: Ints, epsilons: Floats, level: Floats, confidence: float) -> RiskCells:
-    """From errors and tests, int64 of shape (pairs, 2, epsilons); level: failure probability of each cell's bound."""
     known = errors >= 0
     inflation = np.broadcast_to(np.exp(epsilons), known.shape)[known]
     delta, error, lower, upper = (np.full(known.shape, np.nan) for _ in range(4))
@@ -84,18 +68,14 @@ def make_risk_cells(errors: Ints, tests: Ints, epsilons: Floats, level: Floats, 
         optimistic = binomial_lower(x, n, 0.5 * (1.0 - confidence))
         upper[known] = np.clip(1.0 - 2.0 * inflation * optimistic, 0.0, 1.0)
     best_beyond = np.fmax.accumulate(lower[..., ::-1], axis=-1)[..., ::-1]
-    return RiskCells(delta, error, np.where(known, best_beyond, np.nan), upper, errors, tests)
+    return Cells(delta, error, np.where(known, best_beyond, np.nan), upper, errors, tests)
 
 
 def make_point_cells(rejected: Ints, test: Ints, confidence: float) -> TradeOff:
-    """Trade-off points whose every (pair, η) drew, trained and counted for itself; arrays of shape (pairs, etas).
+    """Trade-off points whose every (pair, η) drew, trained and counted for itself; arrays of shape (pairs, etas), −1: not done.
 
-    rejected, test: int64 of shape (pairs, etas, 2), outputs of D and of D' labelled 1, −1 where not done, and how many
-    were tested. With a classifier and test outputs of its own for each η there is no one empirical distribution, so the
-    inequality of Dvoretzky, Kiefer and Wolfowitz does not give every η at once. Instead a union bound over all cells:
-    the radius is w((1 − confidence)/(pairs·etas)), by Hoeffding's inequality (Askin et al. 2025, Theorem 5.1(1)).
-    alpha_upper and beta_upper share the level over all 2·pairs·etas limits, as those of one L̂ do. Both finite-sample,
-    simultaneous over all points, each a family of its own.
+    With a classifier of its own for each η there is no one empirical distribution, so DKW does not give every η at once: a union
+    bound over all cells, the radius by Hoeffding's inequality (Askin et al. 2025, Theorem 5.1(1)). Finite-sample, simultaneous.
     """
     pairs, etas, _ = rejected.shape
     each = make_tradeoff(rejected.reshape(-1, 1, 2), test.reshape(-1, 2), confidence)  # a cell is a pair with one η

@@ -33,11 +33,7 @@ _BATCH = 1 << 21  # numbers of an array
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What training says of some divergences of one order, before the test.
-
-    g: (…, classes), the largest value 0. p, q: (…, classes), shares of classes to expect. promise: (…), about what will be
-    certified at `level` if they are right, NaN where training is unknown; **heuristic**.
-    """
+    """What training says of one order: g (…, classes), shares to expect, and about what will be certified; **heuristic**."""
 
     order: float
     g: Floats
@@ -63,15 +59,7 @@ def class_losses(epsilons: Floats) -> Floats:
 
 
 def choose_scores(training: Ints, losses: Floats, tests: Ints, order: float, level: float) -> Scores:
-    """g of each divergence: the log of the ratio of training shares, cut off above and below where that promises most.
-
-    Args:
-        training: (n, classes, 2), counts of the first and the second law; negative where unknown.
-        losses: (n, classes) or (classes,), about the loss in each class: where a class has no training output it decides.
-        tests: (n, 2), test outputs of both laws.
-        order: 1 for Kullback–Leibler's, or more.
-        level: failure probability to expect.
-    """
+    """g of each divergence: the log ratio of training shares (n, classes, 2), cut off where that promises most."""
     parts = []
     size = max(1, _BATCH // (_CAPS * training.shape[1]))
     spread = np.broadcast_to(losses, training.shape[:2])
@@ -201,18 +189,11 @@ def _stake(values: Floats, shares: Floats, size: Ints, level: Floats) -> Floats:
 def upper_mean(
     values: Floats, counts: Floats | Ints, stake: Floats, level: Floats, halvings: int = _HALVINGS
 ) -> Floats:
-    """An upper limit on the mean of a variable that takes finitely many values, from how often each came up.
+    """An upper limit on the mean of a variable with values (…, classes), from how often each came up, at most the largest value.
 
-    Finite-sample: below the mean with probability at most `level`, if values and stake do not depend on the counts. The
-    limit is the least m at which Π (1 + λ(m − x)) is 1/level; no factor is below 0 where m >= max x − 1/λ, and no mean of one
-    above 1 where m is at most the mean.
-
-    Args:
-        values: (…, classes). counts: the same shape. stake: λ >= 0, (…). level: (…).
-        halvings: of the range in which the limit lies; its larger end is taken.
-
-    Returns:
-        (…), at most the largest value.
+    Finite-sample: below the mean with probability at most `level`, if values and stake do not depend on the counts. The limit is
+    the least m at which Π (1 + λ(m − x)) is 1/level; no factor is below 0 where m >= max x − 1/λ, and no mean of one above 1
+    where m is at most the mean. halvings: of the range in which it lies, whose larger end is taken.
     """
     top = values.max(axis=-1)
     with np.errstate(divide="ignore"):
@@ -229,10 +210,7 @@ def upper_mean(
 
 
 def variational_lower(scores: Scores, stakes: Stakes, counts: Ints) -> Floats:
-    """Certified lower bounds on the divergences. **Finite-sample**: each fails with probability at most its level.
-
-    counts: (n, classes, 2), test outputs of both laws, negative where unknown. Returns (n,), NaN where unknown.
-    """
+    """Certified lower bounds, (n,), of counts (n, classes, 2); NaN: unknown. **Finite-sample**, each at its level."""
     known = (counts >= 0).all(axis=(-2, -1)) & ~np.isnan(scores.promise)
     whole = np.where(known[..., None, None], counts, 0)
     first, second = _payoffs(scores.g, scores.order)

@@ -16,7 +16,7 @@ from hpcdp._base.asked import option, path_of
 from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
 from hpcdp.notions._draw import write_figure
-from hpcdp.notions.implied import outline
+from hpcdp.notions.epsilon_at import outline
 from hpcdp.report.colours import ESTIMATED, UP_TO_LEFTOVER
 from hpcdp.report.tables import wrapped
 from hpcdp.results.result import Result
@@ -57,7 +57,7 @@ def draw_spectrum(
 ) -> None:
     """Draw one result's largest estimates and bounds; call `finish` when all of a picture are drawn.
 
-    The certified line is what the bounds imply (see `hpcdp.notions.implied`), nothing is interpolated: certified wherever
+    The certified line is what the bounds imply (see `hpcdp.notions.epsilon_at`), nothing is interpolated: certified wherever
     it is drawn. A whisker goes from δ̂ up to `upper`, which is approximate. What is not resolved shows the limit of the
     learned sets, wherever it is drawn, as tables do. name: of one among several. alpha: how much the certified region is shaded.
     """

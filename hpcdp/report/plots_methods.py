@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from hpcdp._base.rounding import at_least, at_most, percent
-from hpcdp.analytic.densities import exact_log_density
+from hpcdp.analytic._exact import exact_log_density
 from hpcdp.engine.derived import Records
 from hpcdp.errors import StudyError
 from hpcdp.losses import foreign_code, make_loss, validate_parameters
@@ -203,7 +203,7 @@ FIGURES: Mapping[str, Callable[[Result], Any]] = {
 def draw_loss(result: Result) -> Any:
     """The figure of estimated densities of both laws of the leading pair, their loss, t̂ and the set, from training samples.
 
-    Dashed: both exact densities and the exact loss, where they are known (`hpcdp.analytic.densities`). StudyError: the study has
+    Dashed: both exact densities and the exact loss, where they are known (`hpcdp.analytic._exact`). StudyError: the study has
     no [pure], training samples are not kept, or outputs have several real columns.
     """
     measured, pure, e = result.pure, result.study.pure, result.study.estimate

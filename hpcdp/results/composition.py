@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import fraction, integer, non_negative, refusal
 from hpcdp.analytic._curve import Curve, checked
-from hpcdp.notions.implied import implied_lower
+from hpcdp.notions.epsilon_at import implied_lower
 from hpcdp.results.shown import Shown
 
 if TYPE_CHECKING:

@@ -17,11 +17,10 @@ from scipy.special import ndtri
 
 from hpcdp.errors import StudyError
 from hpcdp.losses.counts import audit_etas, eta_thresholds
-from hpcdp.notions._lines import Lines, lines_of
 from hpcdp.notions._product import Outcomes
 from hpcdp.notions.betting import Rules, Wealth, is_refuted, play
-from hpcdp.notions.box import error_limits, margins, promises
-from hpcdp.notions.tensor import polygon
+from hpcdp.notions.box import Lines, error_limits, lines_of, margins, promises
+from hpcdp.notions.curve import polygon
 from hpcdp.results.audit import sides_of, turn
 from hpcdp.results.result import Result
 from hpcdp.results.verdict import careful_error, round_up

@@ -11,7 +11,7 @@ import numpy as np
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.derived import Records
 from hpcdp.errors import StudyError
-from hpcdp.notions.implied import implied_lower
+from hpcdp.notions.epsilon_at import implied_lower
 from hpcdp.results.result import Result
 
 _SAFE = 1.0 - 4e-16  # of a quotient, rounded to the nearest

@@ -31,9 +31,8 @@ from hpcdp.analytic import (
     gaussian_sigma,
 )
 from hpcdp.errors import StudyError
-from hpcdp.notions.curve import TradeOffCurve
+from hpcdp.notions.curve import Bound, TradeOffCurve, tensor
 from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
-from hpcdp.notions.tensor import Bound, tensor
 from hpcdp.store.records import foreign
 from hpcdp.store.results import read_results
 from hpcdp.store.root import latest_version, open_layout, resume_command

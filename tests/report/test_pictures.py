@@ -11,7 +11,7 @@ from results import changed, measured, named, unmeasured
 from some_slow import some_slow
 
 import hpcdp.report.plots
-from hpcdp.notions.implied import implied_lower, outline
+from hpcdp.notions.epsilon_at import implied_lower, outline
 from hpcdp.report import colours
 from hpcdp.report.plots import draw, draw_comparison
 from hpcdp.report.plots_methods import draw_audit

@@ -27,8 +27,8 @@ from hpcdp.analytic import GaussianShift
 from hpcdp.engine.context import open_context
 from hpcdp.engine.outcomes import RunFailed
 from hpcdp.losses.refined import refine
-from hpcdp.methods.sample_split.foreseen import rates_of
 from hpcdp.methods.sample_split.learning import learn_refined, restore_pilot
+from hpcdp.methods.sample_split.targets import rates_of
 from hpcdp.notions.bounds import binomial_upper, hoeffding_radius
 from hpcdp.report.notions import text as table_of
 from hpcdp.store.layout import Layout

@@ -12,7 +12,7 @@ from benchmarks.betting import GAMMA, learner, normals, samples_until_refuted
 from hpcdp import audit
 from hpcdp.analytic import ApproximateDP, GaussianShift
 from hpcdp.losses import make_loss
-from hpcdp.notions._lines import lines_of
+from hpcdp.notions.box import lines_of
 from hpcdp.results.ranking import find_power
 from hpcdp.study.claims import parse_claim
 

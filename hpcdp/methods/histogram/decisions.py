@@ -20,7 +20,7 @@ from hpcdp.keys import digest_json
 from hpcdp.losses import validate_parameters
 from hpcdp.losses.histogram.parameters import FINE, HistogramParameters
 from hpcdp.methods.classes import total_of
-from hpcdp.notions.bins import Bins, choose_bins, least_outputs
+from hpcdp.notions.bins import choose_bins, least_outputs
 from hpcdp.notions.lipschitz import NAMES, buckets, precision_at, size_of
 from hpcdp.store.stages import Stage
 from hpcdp.study.estimate import Target
@@ -59,12 +59,6 @@ def bin_key(problem: Problem, law: str, stage: str, bins: int) -> str:
     return digest_json(["bins", stage, bins, list(given(problem.study).range), problem.study.estimate.chunk, law])
 
 
-def bins_of(problem: Problem, number: int) -> Bins:
-    """So many bins, and what is assumed on them."""
-    parameters, domain = given(problem.study), problem.study.pairs.domain
-    return Bins.of(parameters.range, number, parameters.lipschitz, domain.change if domain else 0.0)
-
-
 def counts_of(problem: Problem, index: Index, stage: Stage, bins: int) -> Ints | None:
     """Counts of all laws, (laws, bins); None while some are missing."""
     counts = []
@@ -85,16 +79,14 @@ def training_bins(problem: Problem) -> int | None:
 
 
 def decide(problem: Problem, index: Index) -> Decision | None:
-    """What is counted, a function of training counts alone; None while some are missing, and where training promises the
-    interval that is wanted with no number of outputs that is allowed.
-    """
+    """What is counted, by training counts alone; None while some are missing or no number of outputs is enough."""
     decision = decision_or_words(problem, index)
     return None if isinstance(decision, str) else decision
 
 
 def decision_or_words(problem: Problem, index: Index) -> Decision | str | None:
     """The same, and in words why there is none."""
-    e, bins = problem.study.estimate, given(problem.study).bins
+    e, bins, domain = problem.study.estimate, given(problem.study).bins, problem.study.pairs.domain
     fine = training_bins(problem)
     if bins != "auto" and e.precision is None:
         return Decision(bins, e.test)
@@ -102,10 +94,8 @@ def decision_or_words(problem: Problem, index: Index) -> Decision | str | None:
     training = counts_of(problem, index, problem.train, fine)
     if training is None:
         return None
-    change = bins_of(problem, 1).change
-    return _decide(
-        training.tobytes(), training.shape[0], given(problem.study), e.target, e.test, 1.0 - e.confidence, change
-    )
+    assumed = given(problem.study), e.target, e.test, 1.0 - e.confidence, domain.change if domain else 0.0
+    return _decide(training.tobytes(), training.shape[0], *assumed)
 
 
 @lru_cache(maxsize=4)  # it is asked for again and again

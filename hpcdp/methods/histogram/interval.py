@@ -27,10 +27,7 @@ _BLOCK = 1 << 22  # limits of pairs that are compared at a time
 
 
 def describe_interval(study: Study, arrays: Arrays, pairs: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """What `show --pure --format json` prints below "pure"; None while some counts are missing.
-
-    Of the largest pure level of the study's pairs, both directions; limits of all bins of all laws hold together.
-    """
+    """What `show --pure --format json` prints below "pure" of the largest pure level; None while counts are missing."""
     counts = arrays["bin_counts"][1]
     if counts.min() < 0:
         return None
@@ -74,7 +71,8 @@ class _Where:
         ends = [self._ends(laws[:, [a, b]]) for a, b in ((0, 1), (1, 0))]
         rows = []
         for pair in range(len(laws)):
-            sides = [self._side(laws[pair, [a, b]], *(part[pair] for part in ends[a])) for a, b in ((0, 1), (1, 0))]
+            counts = self.counts[laws[pair]]
+            sides = [self._side(counts[[a, 1 - a]], *(part[pair] for part in ends[a])) for a in (0, 1)]
             first, last = _best(sides, "certified"), _best(sides, "upper")
             rows.append(
                 {
@@ -106,8 +104,9 @@ class _Where:
             ends.append((*lower, *upper))
         return tuple(np.concatenate(values) for values in zip(*ends, strict=True))
 
-    def _side(self, laws: Ints, lower: float, at: int, upper: float, upper_at: int) -> dict[str, Any]:
-        ratio = largest_ratio(*self.counts[laws])
+    def _side(self, counts: Any, lower: Any, at: Any, upper: Any, upper_at: Any) -> dict[str, Any]:
+        """Of counts of two laws, and both ends with their bins."""
+        ratio = largest_ratio(*counts)
         return {
             "certified": max(0.0, float(lower)),
             "bin": self.bin(int(at)),
@@ -124,15 +123,10 @@ class _Where:
         def points(tops: Floats, bottoms: Floats, column: int) -> list[float]:
             return [self.midpoints[int(tops[:, column].argmax())], self.midpoints[int(bottoms[:, column].argmin())]]
 
-        ratio = largest_ratio(self.counts.max(axis=0), self.counts.min(axis=0))
         return {
             "points": points(self.low, self.high, int(at)),
-            "certified": max(0.0, float(lower)),
-            "bin": self.bin(int(at)),
-            "upper": self._upper(float(upper)),
+            **self._side((self.counts.max(axis=0), self.counts.min(axis=0)), lower, at, upper, upper_at),
             "upper_points": points(self.high, self.low, int(upper_at)),
-            "upper_bin": self.bin(int(upper_at)),
-            "published": None if ratio is None else ratio[0],
             "rows": [],
         }
 

@@ -154,10 +154,7 @@ def tradeoff(problem: Problem, index: Index) -> Arrays:
 
 
 def _training_curve(problem: Problem, index: Index, thresholds: list[float]) -> Arrays:
-    """What training alone tells at each η: shares of its own outputs that are rejected, and the curve's estimate.
-
-    The estimate is a density's perturbed points where there are densities, else the shares.
-    """
+    """Shares of training outputs rejected at each η, and the curve's estimate: a density's perturbed points, else the shares."""
     etas, sides = problem.study.estimate.etas, ("pair", "eta", "side")
     shares = np.full((len(problem.pairs), len(etas), 2), np.nan)
     for number, model in enumerate(problem.model_keys):
@@ -178,11 +175,7 @@ _DIMS = ("pair", "direction", "order")
 
 
 def variational_arrays(problem: Problem, index: Index, arrays: Arrays) -> Arrays:
-    """Certified bounds on both directions of each pair and order, and what each failure probability is; NaN where unknown.
-
-    All of a study's failure probability, apart from that of other families: half of it shared equally, half by the pair and
-    direction that training ranks first at each order. Half of a share is that of either mean.
-    """
+    """Bounds on both directions of each pair and order, and levels: half shared equally. Finite-sample."""
     orders = np.array(problem.study.estimate.renyi or (), np.float64)
     exceed, test = arrays["exceed"][1], arrays["test"][1]
     shape, failure = (exceed.shape[0], 2, orders.size), 1.0 - problem.study.estimate.confidence

@@ -118,11 +118,7 @@ _SLOW_RANKING_SAMPLES = 1 << 12
 
 
 def learn_pair(context: Context, series: Series) -> Learned:
-    """A pair's counter at its thresholds, and as facts classes of outputs that are not the test's ("training").
-
-    "perturbed": trade-off points (η, α, β) of a model with densities. "chosen": which candidate decided at each threshold, of a
-    refined L̂ and of a loss that chooses.
-    """
+    """A pair's counter, and facts: "training", classes of other outputs; "perturbed", a density's points; "chosen"."""
     problem, number, thresholds = context.problem, series.pair, np.asarray(series.columns)
     if problem.is_refined:
         refined, validation, chosen = learn_refined(context, number, thresholds)

@@ -25,10 +25,9 @@ from hpcdp.methods.choice import choose_reuse, describe_reuse, with_choice
 from hpcdp.methods.classes import ClassCounts, checker, threshold_sets
 from hpcdp.methods.sample_split import derive
 from hpcdp.methods.sample_split.derive import pairs_of_one_loss, variational_arrays
-from hpcdp.methods.sample_split.foreseen import describe_target
 from hpcdp.methods.sample_split.learning import TELLING, learn_pair, screen
 from hpcdp.methods.sample_split.tally_plan import tallies_left, tally_progress, tally_tasks
-from hpcdp.methods.sample_split.targets import decide, share_time
+from hpcdp.methods.sample_split.targets import decide, describe_target, share_time
 from hpcdp.notions.spectrum import TOLD, told_pairs
 from hpcdp.store.arrays import State
 from hpcdp.store.layout import Generation, Layout

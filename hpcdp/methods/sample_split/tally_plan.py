@@ -60,10 +60,7 @@ class Tally(Work):
 
 @dataclass(frozen=True)
 class TalliesLeft:
-    """What is left to tally of a pair, or of pairs that share D and all of this: ranges of a stage's chunks of some sides.
-
-    pilots: of these pairs, those without a pilot yet. seconds: to tally one chunk of these sides of one pair, and in all.
-    """
+    """Ranges of a stage's chunks of some sides left to tally of pairs that share D; pilots: pairs without; seconds a chunk."""
 
     pairs: tuple[int, ...]
     pilots: tuple[int, ...]

@@ -10,19 +10,24 @@ tested is certified all the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcdp._base.rounding import duration
 from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.index import Index, first_of
+from hpcdp.engine.method import Rows
 from hpcdp.engine.task import Costs
 from hpcdp.methods.classes import training_counts
 from hpcdp.notions.spectrum import by_direction, exceedances
 from hpcdp.store.layout import Generation, Layout
+from hpcdp.study.claims import parse_claim
 from hpcdp.study.estimate import Target
+from hpcdp.study.file import Study
 from hpcdp.study.pairs import describe_pair
 from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import MANY, Sizes
@@ -45,6 +50,7 @@ _LEAST_TALLY_RATIO = 3.0  # less saves less than a fifth of them, and where L ha
 _KNOWN = 6.0
 _APART = 3.0  # standard errors between what a pair may have and what another has at least
 _ROUND = 4  # times the draws of one racing round to the next
+_SLOPE_STEP = 1e-5  # of ε, to take the slope of a spectrum
 _WORTH = 8  # a racing round takes at most this part of what testing the pair takes
 
 
@@ -181,11 +187,7 @@ def next_sizes(target: Target, now: Sizes, forecast: Forecast, chunk: int, leads
 
 
 def next_screen(target: Target, screen: int, leaders: Sequence[Forecast], pairs: int) -> int:
-    """Draws of the next screening round for those that may lead; 0 where these should be refined instead.
-
-    leaders: the largest δ̂ first. A round takes at most 3 % of what testing all pairs would take, and of one pair no more
-    than testing it takes; where the screens do not tell δ̂, testing takes the most draws.
-    """
+    """Draws of the next screening round, 0 to refine instead; at most 3 % of testing all."""
     testing = min(target.most, leaders[0].draws or target.most)
     after = _ROUND * screen
     if len(leaders) <= MANY or after > testing or len(leaders) * after > LEARNING * pairs * testing:
@@ -201,10 +203,7 @@ def _round(draws: float, chunk: int) -> int:
 
 
 def decide(problem: Problem, index: Index, layout: Layout, generation: Generation) -> list[str]:
-    """Commit the next decision about each pair that has no test stage yet; what was decided, in words, the largest δ̂ first.
-
-    Decided at a barrier: when every pair has all that it was given.
-    """
+    """Commit what each pair without a test stage gets, when every pair has all it was given; in words, largest δ̂ first."""
     e = problem.study.estimate
     if e.target is None:
         return []
@@ -252,10 +251,7 @@ def decide(problem: Problem, index: Index, layout: Layout, generation: Generatio
 
 
 def share_time(problem: Problem, costs: Costs, workers: int, layout: Layout, generation: Generation) -> list[str]:
-    """Commit the sizes of pairs that have none yet, of a study with a time: equal shares of what it allows; in words.
-
-    It depends on how fast this machine draws, so two runs differ, where a target's do not.
-    """
+    """Commit sizes of pairs without any of a study with a time: equal shares of what this machine's speed allows; in words."""
     e, known = problem.study.estimate, known_sizes(layout, problem)
     pairs = first_of(problem.pilot_keys)
     todo = [pilot for pilot in pairs if pilot not in known]
@@ -296,3 +292,69 @@ def _words(target: Target, forecast: Forecast, after: Sizes, leads: bool) -> str
 
 def _draws(d: int, d_prime: int) -> str:
     return f"{d:,} draws per database" if d == d_prime else f"{d:,} draws of D and {d_prime:,} of D′"
+
+
+def rates_of(spectrum: Callable[[Any], Any], epsilon: float) -> tuple[float, float]:
+    """P(S) and Q(S) of the best set at ε, from δ(·) alone, whose slope is −e^ε Q(S) by the envelope theorem."""
+    here, beyond = (float(np.asarray(spectrum(at))) for at in (epsilon, epsilon + _SLOPE_STEP))
+    inflated = min(1.0, max(0.0, (here - beyond) / _SLOPE_STEP))
+    return min(1.0, here + inflated), min(1.0, inflated * math.exp(-epsilon))
+
+
+def draws_needed(target: Target, epsilon: float, rates: tuple[float, float]) -> float:
+    """Test draws per database, equal sides, for the target's standard error where P(S) and Q(S) are these; inf for δ = 0."""
+    (a, b), c = rates, math.exp(epsilon)
+    delta = a - c * b
+    if delta <= 0.0:
+        return math.inf
+    return (a * (1.0 - a) + c * c * b * (1.0 - b)) / (target.relative_error * delta) ** 2
+
+
+def foresee(study: Study) -> tuple[str, float] | None:
+    """When a study's target takes how many test draws per database, in words, if its claim is exact; None: untold. Heuristic."""
+    target = study.estimate.target
+    assert target is not None
+    if study.study.claim is not None:
+        claim, epsilons = parse_claim(study.study.claim, study.folder), np.asarray(study.estimate.epsilons)
+        epsilon = target.epsilon
+        if epsilon is None:
+            enough = np.flatnonzero(claim.implied(epsilons) >= float(target.delta or 0.0))
+            epsilon = float(epsilons[enough[-1]]) if enough.size else float(epsilons[0])
+        draws = draws_needed(target, epsilon, rates_of(claim.implied, epsilon))
+        return f"if {claim.text} is exact, at ε = {epsilon:g}, about", draws
+    if target.delta is not None:
+        return f"where δ is as small as {target.delta:g}, at least", draws_needed(target, 0.0, (target.delta, 0.0))
+    return None
+
+
+def describe_target(study: Study, costs: Costs, workers: int) -> Rows:
+    """Lines of a plan: what a target or a time asks for, how many draws a leading pair will take, and how long."""
+    e, target = study.estimate, study.estimate.target
+    if target is None:
+        return [("target", f"as many draws as {e.time} allows")] if e.time else []
+    wanted = (
+        f"{aim_words(target)}; validation tallies decide how many draws that takes, before the first of them is counted"
+    )
+
+    def takes(draws: float) -> str:
+        seconds = 2.0 * (1.0 + 2.0 * LEARNING) * draws * (costs.draw + COUNT_SECONDS) / workers
+        return f"{draws:.1e} test draws per database of a pair that leads, {duration(seconds)} on {workers} workers"
+
+    known = foresee(study)
+    if known is None:
+        words = f"at most {takes(target.most)}; the first tallies will tell, or a claim"
+    elif math.isinf(known[1]):
+        words = f"{known[0].removesuffix(', about')}, δ is 0: no number of draws tells it"
+    else:
+        when, draws = known
+        too_many = (
+            f"; that is more than target.most = {target.most:.1e}: it cannot be had" if draws > target.most else ""
+        )
+        words = f"{when} {takes(draws)}{too_many}"
+    return [("target", wanted), ("foreseen", words)]
+
+
+def aim_words(target: Target) -> str:
+    """The δ that a target is about, and how well it is wanted."""
+    what = f"δ at ε = {target.epsilon:g}" if target.epsilon is not None else f"δ = {target.delta:g}"
+    return f"{what} with a standard error of {100 * target.relative_error:g} %"

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 
 from hpcdp._base.rounding import at_least, share
-from hpcdp.notions.implied import outline
+from hpcdp.notions.epsilon_at import outline
 from hpcdp.report._spectra import SHADE, save
 from hpcdp.report.colours import CERTIFIED
 from hpcdp.report.plots import draw_largest, draw_points, is_about_small, levels_of

@@ -20,7 +20,7 @@ from hpcdp.analytic import (
     exponential_real_pair,
     noisy_max_value,
 )
-from hpcdp.analytic.densities import exact_log_density
+from hpcdp.analytic._exact import exact_log_density
 
 
 def laplace(centre):

@@ -13,7 +13,6 @@ import pytest
 from benchmarks.betting import dpsgd, laplaces, learner, normals, samples_until_refuted
 from hpcdp.analytic import ApproximateDP, Discrete, GaussianShift, LaplaceShift
 from hpcdp.analytic.gaussian import toy_dpsgd_pair
-from hpcdp.notions._lines import Lines, lines_from_delta, lines_of
 from hpcdp.notions.betting import (
     Rules,
     Wealth,
@@ -25,6 +24,7 @@ from hpcdp.notions.betting import (
     practise,
     settle,
 )
+from hpcdp.notions.box import Lines, lines_from_delta, lines_of
 
 KNN = learner("knn")
 

@@ -10,11 +10,11 @@ from scipy.special import ndtr
 
 from hpcdp.analytic import GaussianShift
 from hpcdp.engine.derived import fewest
-from hpcdp.methods.sample_split.foreseen import rates_of
 from hpcdp.methods.sample_split.method import METHOD
 from hpcdp.methods.sample_split.targets import (
     forecast_target,
     next_sizes,
+    rates_of,
     target_column,
 )
 from hpcdp.study.estimate import Target

@@ -11,7 +11,7 @@ from studies import make_study
 
 from hpcdp.analytic import GaussianShift, LaplaceShift
 from hpcdp.driver.plan import plan
-from hpcdp.methods.sample_split.foreseen import draws_needed, foresee, rates_of
+from hpcdp.methods.sample_split.targets import draws_needed, foresee, rates_of
 
 
 @pytest.mark.parametrize(("mu", "epsilon"), [(1.0, 3.0), (0.3, 0.7), (2.0, 0.0)])

@@ -17,7 +17,7 @@ from simulated import simulate
 from hpcdp.analytic import Discrete, LaplaceShift
 from hpcdp.cli.arguments import make_parser
 from hpcdp.errors import StudyError
-from hpcdp.notions.implied import implied_lower
+from hpcdp.notions.epsilon_at import implied_lower
 from hpcdp.notions.renyi import class_counts, make_pieces, renyi_lower, renyi_plugin, zcdp_lower
 from hpcdp.report.notions import show_as
 from hpcdp.results.levels import renyi_levels

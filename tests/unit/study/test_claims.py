@@ -23,7 +23,7 @@ from hpcdp.analytic import (
     gaussian_sigma,
 )
 from hpcdp.errors import HpcdpError, StudyError
-from hpcdp.notions.tensor import polygon
+from hpcdp.notions.curve import polygon
 from hpcdp.store.lease import acquire
 from hpcdp.store.results import write_results
 from hpcdp.store.root import create_store

@@ -15,7 +15,7 @@ from paper_figures.parts import Found, Part
 from paper_figures.pictures import markdown
 from paper_figures.seeds import draw
 
-from hpcdp.analytic.densities import exact_log_density
+from hpcdp.analytic._exact import exact_log_density
 from hpcdp.losses.kde.kde import Kde, LineModel
 from hpcdp.losses.local import find_peak, is_discrete
 from hpcdp.losses.protocol import Side
