@@ -348,7 +348,9 @@ def describe_target(study: Study, costs: Costs, workers: int) -> Rows:
     else:
         when, draws = known
         too_many = (
-            f"; that is more than target.most = {target.most:.1e}: it cannot be had" if draws > target.most else ""
+            f"; more than target.most = {target.most:.1e}: raise target.most, or accept a larger standard error"
+            if draws > target.most
+            else ""
         )
         words = f"{when} {takes(draws)}{too_many}"
     return [("target", wanted), ("foreseen", words)]
