@@ -9,9 +9,8 @@ from hpcdp._base.plugins import load_plugin
 from hpcdp.errors import StudyError
 from hpcdp.report import audit, verdict
 from hpcdp.report.exposed import read_rows
-from hpcdp.report.interval import read_interval, read_published_renyi
 from hpcdp.report.levels import read_accuracy, read_levels, read_renyi, read_risk
-from hpcdp.report.pure import read_covers, read_pure, read_pure_rows
+from hpcdp.report.pure import read_covers, read_interval, read_published_renyi, read_pure, read_pure_rows
 from hpcdp.report.sentences import sentence_of, shared_words
 from hpcdp.report.spectrum import read_spectrum, read_tradeoff
 from hpcdp.report.tables import Reading, wrapped, write
