@@ -29,7 +29,7 @@ from hpcdp.report.tables import (
 )
 from hpcdp.results.levels import NO_ESTIMATE, OF_DELTA, Level, RenyiLevel, ZcdpLevel
 from hpcdp.results.result import Result
-from hpcdp.results.risk import RiskLevel, bootstrap, risk_levels
+from hpcdp.results.risk import bootstrap, risk_levels
 
 _FIVE = formed(".5f", at_least)
 _METHODS = {
@@ -189,7 +189,7 @@ def read_risk(result: Result, epsilons: Sequence[float]) -> Reading:
     bound = None if claim is None else claim.bound
     level = bound.pure() if isinstance(bound, Curve) else None
     epsilon0 = level if level is not None and math.isfinite(level) else None
-    rows = [asdict(level) for level in risk_levels(result, epsilons, epsilon0)]
+    rows = risk_levels(result, epsilons, epsilon0)
     columns = [
         Column("epsilon", "ε", form=general),
         Column("estimate", "P̂[|L̂| > ε]", ASYMPTOTIC, share),
@@ -215,7 +215,7 @@ def read_risk(result: Result, epsilons: Sequence[float]) -> Reading:
         [Table("Privacy at risk", columns, rows)],
         [*notes, FOR_MORE],
         lambda: result.heading | result.changed_entry | {"risk": rows},
-        lambda: to_csv([*RiskLevel.__dataclass_fields__], rows),
+        lambda: to_csv([*rows[0]], rows),
     )
 
 
@@ -240,7 +240,7 @@ def read_accuracy(result: Result, _: bool = True) -> Reading:
     ]
     notes = [
         *limit_words([result]),
-        *(f"resampled: {_METHODS[how]}; asymptotic" for how in dict.fromkeys(error.method for error in errors)),
+        *(f"resampled: {_METHODS[how]}; asymptotic" for how in dict.fromkeys(error["method"] for error in errors)),
         f"standard error: {'binomial, at the observed counts' if stated else 'of a mean of weights, all included'}; asymptotic",
     ]
     if stated:
@@ -255,7 +255,7 @@ def read_accuracy(result: Result, _: bool = True) -> Reading:
         )
     return Reading(
         f"{result.name}: accuracy of the largest δ̂",
-        [Table("Accuracy of δ̂", columns, [stated.get(error.epsilon, {}) | vars(error) for error in errors])],
+        [Table("Accuracy of δ̂", columns, [stated.get(error["epsilon"], {}) | error for error in errors])],
         notes,
-        lambda: [vars(error) for error in errors],
+        lambda: errors,
     )

@@ -73,11 +73,6 @@ class CertifiedOrder:
     direction: str | None
     estimate: float | None = None
 
-    @property
-    def is_above(self) -> bool:
-        """Whether the estimate is above what is claimed."""
-        return self.estimate is not None and self.estimate > self.claimed
-
 
 @dataclass(frozen=True)
 class CertifiedPure:
@@ -247,7 +242,7 @@ def verify(result: Result, claim: Claim | str | None = None) -> Verdict:
         verdict = NOT_SEPARABLE
         separation = _separate(result, claimed, error)
     else:
-        is_above = order is not None and order.is_above
+        is_above = order is not None and order.estimate is not None and order.estimate > order.claimed
         verdict = CONSISTENT if known.any() and not is_above and result.depends is None else NOT_SEPARABLE
     return Verdict(result, claim, verdict, known, claimed, error, separation, order)
 
