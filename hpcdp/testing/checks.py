@@ -47,30 +47,20 @@ class Inconclusive(HpcdpError):
 
 
 class PairOfLaws:
-    """A function on two databases. takes_rng: whether it is given `rng`; repeats: whether a rerun draws the same."""
+    """A function on two databases. repeats: whether a rerun draws the same."""
 
     def __init__(self, function: Callable[..., Any], d: Any, d_prime: Any, seed: int) -> None:
         """seed: a whole number >= 0; all draws follow from it where the function takes `rng`."""
-        self._mechanism = bind(function, {}, name_of(function), reproducible=False, keys=("f", "f"))
+        self.mechanism = bind(function, {}, name_of(function), reproducible=False, keys=("f", "f"))
         self._databases = [
             np.asarray(given) if isinstance(given, list | tuple | float | int) else given for given in (d, d_prime)
         ]
         self._seed, self._schema = seed, self._look(seed)
 
-    @property
-    def takes_rng(self) -> bool:
-        """Whether the function draws from the generator that it is given."""
-        return self._mechanism.takes_rng
-
-    @property
-    def vectorised(self) -> bool:
-        """Whether the function takes `size`, and returns so many outputs."""
-        return self._mechanism.vectorised
-
     def _look(self, seed: int) -> Schema:
         """What outputs look like, by a few of both sides, and whether they come again."""
         first, other, again = (self._chunk(side, _PILOT_STAGE, 0, _FIRST, seed, None) for side in (0, 1, 0))
-        self.repeats = self.takes_rng and np.array_equal(first, again)
+        self.repeats = self.mechanism.takes_rng and np.array_equal(first, again)
         return widest([schema_of(first), schema_of(other)])
 
     def __call__(self, side: int, stage: str, size: int, /) -> Outputs:
@@ -85,7 +75,7 @@ class PairOfLaws:
     def _chunk(self, side: int, stage: str, number: int, size: int, seed: int, schema: Schema | None) -> Outputs:
         key = (side, (*STAGES, _PILOT_STAGE).index(stage), number)
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
-        return canonicalise(self._mechanism.draw(self._databases[side], size, rng), size, schema)
+        return canonicalise(self.mechanism.draw(self._databases[side], size, rng), size, schema)
 
     def seconds_per_draw(self) -> float:
         """Seconds that one output of each side takes, by calls that no test sees."""
@@ -186,9 +176,7 @@ class Finding:
     level: float
     lower: float
     seed: int
-    takes_rng: bool
-    vectorised: bool
-    repeats: bool
+    pair: PairOfLaws
 
     @property
     def violated(self) -> bool:
@@ -214,9 +202,7 @@ def make(check: Check, declared: Declared, fresh: str | None = None) -> Finding:
     test = declared.sizes.test
     seen = [sum(cell.count(outputs) for outputs in pair.chunks(side, "test", test)) for side in (0, 1)]
     lower = float(lower_bound(cell, seen, test, declared.level))
-    return Finding(
-        cell, (seen[0], seen[1]), test, declared.level, lower, seed, pair.takes_rng, pair.vectorised, pair.repeats
-    )
+    return Finding(cell, (seen[0], seen[1]), test, declared.level, lower, seed, pair)
 
 
 def _refuse_dependent(first: Outputs, second: Outputs) -> None:
@@ -249,7 +235,7 @@ def violated(check: Check, finding: Finding) -> str:
     first, other = ("D", "D'") if cell.direction == "forward" else ("D'", "D")
     rerun = (
         f"seed {finding.seed:#x}: a rerun draws the same"
-        if finding.repeats
+        if finding.pair.repeats
         else "the function has randomness of its own: a rerun draws anew, and spends the rate again"
     )
     return "\n".join(

@@ -99,13 +99,10 @@ def _literal(value: Any) -> str:
 
 
 def _draw(check: Check, finding: Finding) -> str:
-    copied = (
-        "database.copy()"
-        if not isinstance(check.d, list | tuple) and hasattr(check.d, "copy")
-        else "np.array(database)"
-    )
-    rng = ", rng=rng" if finding.takes_rng else ""
-    return f"made = f({copied}, size=n{rng})" if finding.vectorised else f"made = [f({copied}{rng}) for _ in range(n)]"
+    is_copied = not isinstance(check.d, list | tuple) and hasattr(check.d, "copy")
+    given, mechanism = "database.copy()" if is_copied else "np.array(database)", finding.pair.mechanism
+    call = f"f({given}{', size=n' * mechanism.vectorised}{', rng=rng' * mechanism.takes_rng})"
+    return f"made = {call}" if mechanism.vectorised else f"made = [{call} for _ in range(n)]"
 
 
 def _shown(view: View, intervals: tuple[tuple[float, float], ...]) -> tuple[str, str]:
