@@ -224,13 +224,15 @@ def read_covers(result: Result, _: Any = None) -> Reading:
         Column("within.published", f"Theorem 6 at ρ = {RHO:g}", REFUTED, formed(".4f"), name="Theorem 6"),
     ]
     caption, state = "ε of a sampled sensitivity", "" if result.complete else "  (INCOMPLETE)"
+    fields = ["cover", "rank", "sensitivity", "epsilon", "published"]
+    within = ("hits", "pairs", "lower", "certified", "published", "epsilon0")
     return Reading(
         f"{result.name}: {caption}, {section.pairs:,} pairs of {section.rows:,} rows, Laplace noise of scale "
         f"{section.scale:g}{state}",
         [Table(caption, columns, result.risk)] if result.risk else [],
         _cover_notes(result) if result.risk else [],
         result.to_dict,
-        lambda: _cover_csv(result),
+        lambda: to_csv([*fields, *(f"within.{name}" for name in within)], result.risk),
         [] if result.risk else [missing_words("pairs are missing", result)],
     )
 
@@ -253,14 +255,6 @@ def _cover_notes(result: Result) -> list[str]:
         "own for each database. Promise nothing by them.",
         FOR_MORE,
     ]
-
-
-def _cover_csv(result: Result) -> str:
-    """One line a cover."""
-    fields = ["cover", "rank", "sensitivity", "epsilon", "published"]
-    within = ("hits", "pairs", "lower", "certified", "published", "epsilon0")
-    rows = [entry | {f"within_{name}": entry["within"][name] for name in within} for entry in result.risk]
-    return to_csv([*fields, *(f"within_{name}" for name in within)], rows)
 
 
 def read_interval(result: Result, _: Any = None) -> Reading:

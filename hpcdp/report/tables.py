@@ -220,12 +220,12 @@ def write(
 
 
 def to_csv(fields: Sequence[str], entries: Iterable[Entry]) -> str:
-    """A line an entry, below a line of fields; what is not known is empty, what is true or false reads as in JSON."""
+    """A line an entry, below a line of fields, dotted keys; what is not known is empty, truths read as in JSON."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(fields)
+    writer.writerow([field.replace(".", "_") for field in fields])
     for entry in entries:
-        values = [entry.get(field) for field in fields]
+        values = [look_up(entry, field) for field in fields]
         writer.writerow([to_json(v) if isinstance(v, (list, bool)) else v for v in values])
     return buffer.getvalue()
 
