@@ -69,10 +69,9 @@ def plot(options: argparse.Namespace) -> None:
 
     path = options.output or default_plot(options.store)
     if options.loss:
-        from hpcdp.report._spectra import check_path, save
+        from hpcdp.report._spectra import save
         from hpcdp.report.plots_methods import draw_loss
 
-        check_path(path)
         result = load_result(options.store)
         save(draw_loss(result), path, result.code_warnings)
     else:
@@ -82,12 +81,10 @@ def plot(options: argparse.Namespace) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """Write a page of one or several stores."""
-    from hpcdp.report._spectra import check_path
-    from hpcdp.report.html.page import PAGES, write_page
+    from hpcdp.report.html.page import write_page
     from hpcdp.results.load import load_result
 
     path = options.output or default_plot(options.stores[0], ".html")
-    check_path(path, PAGES)
     write_page([load_result(store) for store in options.stores], path, options.show_rows)
     print(path)
 
@@ -149,7 +146,6 @@ def verify(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> None:
     """Draw and compare several stores' spectra."""
-    from hpcdp.report._spectra import check_path
     from hpcdp.report.plots import draw_comparison
     from hpcdp.report.spectrum import table
     from hpcdp.results.comparison import compare
@@ -157,7 +153,6 @@ def compare(options: argparse.Namespace) -> None:
     from hpcdp.results.result import to_json
 
     path = options.output or options.stores[0].parent / "compare.png"
-    check_path(path)
     comparison = compare([load_store(store) for store in options.stores])
     draw_comparison(comparison, path, options.log)
     if options.format == "json":

@@ -49,10 +49,7 @@ def readings_of(result: Result) -> list[Reading]:
 
 
 def show_as(result: Result, form: str, options: Mapping[str, Any] | None = None, contents: bool = False) -> str:
-    """What `hpcdp show` prints; StudyError where the result does not have it, or not in this form.
-
-    options: what is asked for, by the options' names. contents: what is in rows too, with "rows".
-    """
+    """What `hpcdp show` prints; StudyError where a result has no such thing or form. contents: what is in rows too."""
     asked = {name: value for name, value in (options or {}).items() if value}
     if not asked:
         ending = [*audit.stored_words(result), *shared_words(result)]

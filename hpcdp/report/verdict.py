@@ -143,9 +143,7 @@ def looks_words(result: Result) -> str:
 
 
 def to_junit(verdicts: Sequence[Verdict], incomplete: bool = False) -> str:
-    """One test case a claim: a failure where it is violated; an error where the store is incomplete, unless that is accepted;
-    skipped where no sample decided it. What passes says that this proves no privacy.
-    """
+    """A test case a claim: failure where violated, error where incomplete unless that is accepted, skipped where undecided."""
     result = verdicts[0].result
     suite = ElementTree.Element("testsuite", name=_xml(result.name), tests=str(len(verdicts)))
     for verdict in verdicts:

@@ -138,8 +138,7 @@ def _fit(claim: Claim, curve: Floats, chosen: _Leading) -> Fit:
 
 
 def _covariances(result: Result, chosen: _Leading) -> list[tuple[Ints, Floats]]:
-    """Blocks of cells with known covariances: which cells, and their matrix. Literal cells draw for themselves; of random
-    tapes covariances are not known, so that cells are taken as fully dependent, which is on the safe side."""
+    """Blocks of cells with known covariances, and these; other cells are taken as fully dependent, which is on the safe side."""
     if "exceed" not in result.arrays:
         return [(np.array([i]), np.array([[error**2]])) for i, error in enumerate(chosen.error)]
     blocks = []
@@ -275,10 +274,7 @@ def _tests(claim: Claim, errors: Floats, failure: float, pairs: int) -> int | No
 
 
 def _played(claim: Claim, outcomes: Outcomes, failure: float) -> int | None:
-    """Outputs per database after which most of some games have refuted the claim; None where most never do.
-
-    Draws are losses, and the learner knows them.
-    """
+    """Outputs per database after which most games, of draws of known losses, refute the claim; None where they never do."""
     rng, lines = np.random.default_rng(_SEED), lines_of(claim.convex_tradeoff)
     loss = np.clip(outcomes.loss, -1e3, 1e3)  # what only one law can give is beyond every other
     stops: list[float] = []

@@ -308,10 +308,7 @@ def worst(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def careful_error(result: Result, column: int | None = None) -> Floats:
-    """Standard error of each cell's estimate with (x + 1)/(n + 2) put in, so never 0; NaN where counts are missing. Asymptotic.
-
-    Where few outputs fell into a set, the plain one is far too small: e^ε times no output is 0. column: of one ε, (pairs, 2, 1).
-    """
+    """Standard errors with (x + 1)/(n + 2) put in, so never 0, since e^ε times no output is 0; asymptotic; column: of one ε."""
     arrays = result.arrays
     if column is not None:
         arrays = {

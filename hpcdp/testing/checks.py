@@ -185,10 +185,7 @@ class Finding:
 
 
 def make(check: Check, declared: Declared, fresh: str | None = None) -> Finding:
-    """Draw what is declared, and test; Inconclusive where that has too little power.
-
-    MechanismError where the function failed, or its draws are not independent.
-    """
+    """Draw what is declared, and test; Inconclusive: too little power; MechanismError: the function failed, or draws depend."""
     if declared.power < LEAST_POWER:
         raise Inconclusive(
             f"inconclusive: {check.key} would find {check.catches} with probability {percent(declared.power)} alone, by "

@@ -186,11 +186,7 @@ class Cell:
 
 
 def lower_bound(cell: Cell, counts: ArrayLike, test: int, level: float) -> Floats:
-    """Lower bound on a − e^ε·b, shape (…,); finite-sample, it is too large with probability <= level.
-
-    Where it is no larger than the claimed δ it may come back smaller. The claim is violated where it is larger. cell: chosen
-    without the draws that are counted. counts: of D and D', outputs in its set of `test` draws each, shape (…, 2).
-    """
+    """Lower bound on a − e^ε·b, shape (…,), finite-sample; what is not above the claim may be smaller yet. counts: (…, 2)."""
     both = np.asarray(counts, np.int64)
     x0, x1 = (both[..., side] for side in ((0, 1) if cell.direction == "forward" else (1, 0)))
     return np.asarray(joint_lower(x0, test, x1, test, math.exp(cell.epsilon), level, floor=cell.claimed))

@@ -42,12 +42,7 @@ print(f"counts {{x0}}, {{x1}} of {{n}}: at least {{bound:.6g}}:", "violated" if 
 
 
 def write_script(check: Check, finding: Finding, root: Path) -> str:
-    """The script, to be run in the root folder of the tests.
-
-    It needs no hpcdp. Its limits are those of Clopper and Pearson at half the level each, finite-sample and a little wider than
-    the check's. What is a global neither of the function's module nor of the test's is written out, if it is an array of at most
-    64 numbers, and else left to be filled in.
-    """
+    """The script, run in the tests' root without hpcdp; what it cannot import or write as 64 numbers is left to be filled in."""
     cell = finding.cell
     modules = [sys.modules.get(name) for name in (getattr(check.function, "__module__", ""), check.module)]
     given = {"f": check.function, "d": check.d, "d_prime": check.d_prime}

@@ -126,10 +126,7 @@ def _read_check(key: str, entry: Mapping[str, Any]) -> Declared:
 
 
 class Suite:
-    """root: the folder of the declaration. salt: of fresh draws. record: pytest's cache, where verdicts are to be kept.
-
-    decides: whether all checks that were declared find what they are to find often enough.
-    """
+    """The checks of one run. salt: of fresh draws. record: pytest's cache. decides: whether all declared ones have power."""
 
     def __init__(self, root: Path, false_alarm: float, salt: str | None, declares: bool, record: Any) -> None:
         """StudyError where the file is no declaration. false_alarm: of a run, above 0 and below 1."""

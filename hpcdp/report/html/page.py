@@ -103,16 +103,17 @@ def fragment_of(value: Any) -> str:
 
 
 @fragment_of.register
-def _of_result(result: Result) -> str:
-    """A result beside the claim of its study, if it makes one that can be judged by it."""
-    claim = result.claim
-    return _of(result, claim, judge(result, claim), "result")
-
-
-@fragment_of.register
-def _of_verdict(verdict: Verdict) -> str:
-    """A verdict with the spectrum beside its claim."""
-    return _of(verdict.result, verdict.claim, verdict, "verdict")
+def _of_judged(subject: Result | Verdict) -> str:
+    """A result beside the claim of its study, if it makes one that can be judged by it; or beside that of a verdict."""
+    result, name = (subject, "result") if isinstance(subject, Result) else (subject.result, "verdict")
+    claim, judged = subject.claim, judge(subject, subject.claim) if isinstance(subject, Result) else subject
+    shown = "spectrum" if "spectrum" in result.notions else result.notions[0]
+    tables = NOTIONS[shown](result, claim).tables[:1]
+    said, where = sentence_of(result, judged), f"{name}.to_dataframe() holds them"
+    if shown == "spectrum":
+        where = f"print({name}) shows them, and {name}.to_dataframe() holds every entry"
+    few = [_few(table, where, said.epsilon) for table in tables]
+    return _render(result, said.text, few, small_picture(result, shown, claim, _key()) if tables else None)
 
 
 @fragment_of.register
@@ -138,16 +139,6 @@ def _of_spectrum(spectrum: Spectrum) -> str:
     words = f"Lower bounds hold together at confidence {sure}; they say nothing of how large δ is at most."
     tables = [_few(Table("Spectrum", columns, entries), "spectrum.to_dataframe() holds them")]
     return _page("Spectrum", True, words, tables, curve_picture(spectrum, _key()))
-
-
-def _of(result: Result, claim: Any, judged: Verdict | None, name: str) -> str:
-    shown = "spectrum" if "spectrum" in result.notions else result.notions[0]
-    tables = NOTIONS[shown](result, claim).tables[:1]
-    said, where = sentence_of(result, judged), f"{name}.to_dataframe() holds them"
-    if shown == "spectrum":
-        where = f"print({name}) shows them, and {name}.to_dataframe() holds every entry"
-    few = [_few(table, where, said.epsilon) for table in tables]
-    return _render(result, said.text, few, small_picture(result, shown, claim, _key()) if tables else None)
 
 
 def _few(whole: Table, where: str, epsilon: float | None = None) -> Table:

@@ -199,10 +199,7 @@ def _picture(figure: Any, key: str, caption: str, words: str) -> Picture:
 
 
 def to_svg(figure: Any, key: str, title: str, description: str) -> str:
-    """A figure as an SVG element for a page; equal figures give equal text.
-
-    key: begins every id, so that several figures fit in a page. title, description: what is read aloud in place of it.
-    """
+    """A figure as an SVG element, equal for equal ones; key: begins every id; title, description: what is read aloud for it."""
     figure.patch.set_visible(False)
     for axis in figure.axes:
         axis.patch.set_visible(False)
