@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -225,13 +226,8 @@ def choose_cell(draws: Draws, sizes: Sizes, levels: Floats, claimed: Floats) -> 
     """
     learned = [draws(side, "learn", sizes.learn) for side in (0, 1)]
     chosen = [draws(side, "choose", sizes.choose) for side in (0, 1)]
-    best: tuple[float, Cell] | None = None
-    for view in views_of(*learned):
-        candidate = _best_of(view, learned, chosen, sizes, levels, claimed)
-        if best is None or candidate[0] > best[0]:
-            best = candidate
-    assert best is not None
-    return best[1]
+    found = [_best_of(view, learned, chosen, sizes, levels, claimed) for view in views_of(*learned)]
+    return max(found, key=itemgetter(0))[1]
 
 
 def _best_of(
@@ -245,17 +241,15 @@ def _best_of(
         np.bincount(np.searchsorted(edges, view.apply(outputs), "right"), minlength=edges.size + 1)
         for outputs in chosen
     ]
-    best: tuple[float, Cell] | None = None
+    found = []
     for direction, first in (("forward", order), ("reverse", order[::-1])):
         p, q = tested if direction == "forward" else tested[::-1]
         score = _scores(np.cumsum(p[first])[:, None], np.cumsum(q[first])[:, None], sizes, levels, claimed)
         row, column = (int(i) for i in np.unravel_index(int(score.argmax()), score.shape))
-        if best is None or score[row, column] > best[0]:
-            intervals = _intervals(edges, first[: row + 1])
-            cell = Cell(direction, float(levels[column]), float(claimed[column]), view, intervals)
-            best = float(score[row, column]), cell
-    assert best is not None
-    return best
+        intervals = _intervals(edges, first[: row + 1])
+        cell = Cell(direction, float(levels[column]), float(claimed[column]), view, intervals)
+        found.append((float(score[row, column]), cell))
+    return max(found, key=itemgetter(0))
 
 
 def _scores(x0: Ints, x1: Ints, sizes: Sizes, levels: Floats, claimed: Floats) -> Floats:
