@@ -34,6 +34,7 @@ from hpcdp.report.tables import (
     lower_column,
     thousands,
     to_csv,
+    told,
 )
 from hpcdp.results.result import Result
 from hpcdp.store.root import resume_command
@@ -124,32 +125,29 @@ def _notes(result: Result, measured: dict[str, Any]) -> list[str]:
     sure, pure = percent(result.confidence), result.study.pure
     assert pure is not None
     whole = "the limits of all pairs together" if pure.test == "all" else "the pair was chosen by training samples"
-    words = [
+    named = ", and at the outputs of `at`" if pure.at else ""
+    certified = [
         f"certified ≥: the mechanism is ε-private for no smaller ε, with confidence {sure}; {whole}; finite-sample, rests on "
         "independent draws alone, whatever the classifier.",
         "in it: test outputs in the set, of D and of D′ forward, of D′ and of D reverse; each of "
         f"{result.study.estimate.test:,}. The set was chosen by training.",
     ]
-    if measured["published"] is None:
-        named = ", and at the outputs of `at`" if pure.at else ""
-        words.append(
-            f"ε̂, LB{named}: none, as densities are estimated of discrete outputs, or of one or two real columns."
-        )
-        return words
-    words += [
-        f"ε̂: the largest |ln f − ln f′| on training outputs, densities not below {measured['published']['floor']:g} (DPL); a "
-        "point estimate.",
+    published = measured["published"]
+    if published is None:
+        none = f"ε̂, LB{named}: none, as densities are estimated of discrete outputs, or of one or two real columns."
+        return [*certified, none]
+    return told(
+        *certified,
+        f"ε̂: the largest |ln f − ln f′| on training outputs, densities not below {published['floor']:g} (DPL); a point estimate.",
         f"LB: the published lower bound (MPL, equation 26) at t̂, asymptotic, with the sign that training found: at {sure}. LB "
         "literal has the absolute value instead, which doubles its false alarms where the loss is 0. Neither is certified.",
-    ]
-    if any(interval["loss"] is None for interval in measured["published"]["intervals"]):
-        words.append("-: no test output of D or of D′ tells of that output.")
-    if pure.test == "all" and len(measured["rows"]) > 1:
-        words.append(
-            "LB and intervals are each pair's by itself. Of the pair with the largest certified limit, which test outputs pick, "
-            "they hold at no stated confidence."
-        )
-    return words
+        any(interval["loss"] is None for interval in published["intervals"])
+        and "-: no test output of D or of D′ tells of that output.",
+        pure.test == "all"
+        and len(measured["rows"]) > 1
+        and "LB and intervals are each pair's by itself. Of the pair with the largest certified limit, which test outputs pick, "
+        "they hold at no stated confidence.",
+    )
 
 
 def read_pure_rows(result: Result, _: bool = True) -> Reading:

@@ -245,6 +245,11 @@ def text_of(*blocks: str | Sequence[str]) -> str:
     return "\n\n".join(block if isinstance(block, str) else "\n".join(block) for block in blocks if block)
 
 
+def told(*paragraphs: str | bool | None) -> list[str]:
+    """Those of some paragraphs that are said: of a condition and a text, the text where it holds."""
+    return [words for words in paragraphs if words and isinstance(words, str)]
+
+
 def wrapped(paragraphs: Iterable[str], width: int | None = None) -> list[str]:
     """Paragraphs as lines of a text, indented from the second on; an empty one as an empty line."""
     wrap = textwrap.TextWrapper(width or text_width(), subsequent_indent="  ", break_on_hyphens=False)

@@ -291,5 +291,5 @@ def _renyi_level(
     estimate = math.inf if classes is None else float(renyi_plugin(classes, order).max())
     most = lower if variational is None else max(lower, variational.lower)
     shown = max(estimate, most) if math.isfinite(estimate) else None
-    named = (DIRECTIONS[direction], pair) if lower else (None, None)
-    return RenyiLevel(order, *named, shown, lower, variational=variational)
+    named = DIRECTIONS[direction] if lower else None
+    return RenyiLevel(order, named, pair if lower else None, shown, lower, variational=variational)

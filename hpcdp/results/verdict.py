@@ -167,15 +167,11 @@ class Verdict(Shown):
             }
         )
 
-    @property
-    def _separation(self) -> dict[str, Any] | None:
-        if self.separation is None:
-            return None
-        has_leftover = bool(self.result.method.further_bounds)
-        return {name: value for name, value in vars(self.separation).items() if has_leftover or name != "leftover"}
-
     def to_dict(self) -> dict[str, Any]:
         """The object that `verify --format json` prints for one claim; all numbers are finite, or null."""
+        separation = None if self.separation is None else {**vars(self.separation)}
+        if separation and not self.result.method.further_bounds:
+            del separation["leftover"]
         return {
             "verdict": self.verdict,
             "claim": self.claim.text,
@@ -187,7 +183,7 @@ class Verdict(Shown):
             "cells_planned": self.known.size,
             "family": self.family,
             "bound": self.bound,
-            "separation": self._separation,
+            "separation": separation,
             **({} if self.order is None else {"certified_order": vars(self.order)}),
             **({} if self.pure is None else {"certified_pure": finite(vars(self.pure))}),
             "cells": self.cells(),
