@@ -119,14 +119,9 @@ class Table:
         return [c for c in present if not c.is_optional or any(look_up(e, c.key) is not None for e in self.entries)]
 
     @property
-    def page_columns(self) -> list[Column]:
-        """Those of a page."""
-        return self.columns_of("page")
-
-    @property
     def rows(self) -> list[list[Cell]]:
         """Those that a page lists."""
-        return [[column.cell(entry) for column in self.page_columns] for entry in self.entries[: self.most]]
+        return [[column.cell(entry) for column in self.columns_of("page")] for entry in self.entries[: self.most]]
 
     @property
     def left_out(self) -> int:

@@ -221,12 +221,7 @@ class Power:
 
 
 def find_power(study: Study, claim: Claim, truth: Claim, pairs: int) -> Power:
-    """What it takes to refute a claim, of both directions, about all of some pairs, when one of them is as the truth says.
-
-    The audit is `hpcdp.audit` at the expected counts, so that about half of all audits refute; the sequential one is played
-    with draws of the truth's losses. Both know L̂, so that these are least numbers; heuristic. pairs: share the failure
-    probability of the study, whose η, or those of an audit, are tested.
-    """
+    """What refutes a claim about some pairs if one is as the truth says, L̂ known, at expected counts or played; heuristic."""
     try:
         losses = polygon(truth.bound).convex()
     except ValueError as error:

@@ -219,11 +219,7 @@ def _end(claim: Claim) -> float:
 
 
 def choose_cell(draws: Draws, sizes: Sizes, levels: Floats, claimed: Floats) -> Cell:
-    """Learn sets of each view from some draws, and choose by others the cell that promises the clearest violation.
-
-    That is the largest distance from the claim in standard errors of a test with as many draws as 1/n = 1/choose + 1/test says;
-    else a few draws that choose would send the test to rare sets. levels, claimed: ε and the largest δ allowed there, (E,).
-    """
+    """Learn sets by some draws, and choose by others the cell furthest above the claim in standard errors of a test."""
     learned = [draws(side, "learn", sizes.learn) for side in (0, 1)]
     chosen = [draws(side, "choose", sizes.choose) for side in (0, 1)]
     found = [_best_of(view, learned, chosen, sizes, levels, claimed) for view in views_of(*learned)]

@@ -95,12 +95,7 @@ Law = Noise | Table
 
 
 def laws_of(catches: str) -> Sequence[Law]:
-    """The law that `catches` names; of a δ at one ε the sets that have it, among which the least favourable is to be found.
-
-    A curve stands for its mechanism: `laplace` and `gaussian` for a number with noise, `dp` for randomised response, which says
-    with probability δ for sure where it comes from. `delta(E) >= D` stands for one set S with P[S] − e^E·Q[S] = D, and nothing
-    else to see. StudyError says what is accepted.
-    """
+    """The law that `catches` names: noise, randomised response, or one set S of that δ, in several forms; StudyError else."""
     match = _AT_LEAST.fullmatch(catches)
     if match:
         return _sets(catches, *(_number(catches, text) for text in match.groups()))

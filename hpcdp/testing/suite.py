@@ -236,12 +236,7 @@ def rate_of_a_run(false_alarm: str, runs: str) -> float:
 
 
 def verdict_name(check: Check, declared: Declared, salt: str | None) -> str | None:
-    """What a verdict is kept by; None where it cannot be told whether something changed.
-
-    It has a digest of the installed distributions' records, of the function's code and what that reads, of the databases, of the
-    declaration, of the key and of the salt. A function that takes no rng draws other outputs each time: there the first verdict
-    on an installation stands.
-    """
+    """What a verdict is kept by: a digest of all that it rests on, without rng the first stands; None where there is none."""
     f, d, d_prime = check.function, check.d, check.d_prime
     try:
         code = digest_function(lambda: (f, d, d_prime))

@@ -39,11 +39,7 @@ _number = count()
 
 
 def write_page(subjects: Result | Audit | Sequence[Result | Audit], path: str | Path, show_rows: bool = False) -> None:
-    """Write a page of one or several results or audits to a file (.html or .htm); equal stores give equal bytes.
-
-    A link at the path is replaced, not followed. show_rows: what is in the most exposed rows, inline databases, local paths and
-    texts of exceptions too: all private. StudyError: another kind of file, or rows are asked for of a study that has none.
-    """
+    """Write a page of results or audits, the same of equal stores; show_rows: with what is private; the path: `check_path`."""
     check_path(path, PAGES)
     text = render(subjects if isinstance(subjects, Sequence) else [subjects], show_rows)
     target = Path(path)
@@ -56,7 +52,7 @@ def render(subjects: Sequence[Result | Audit], show_rows: bool = False) -> str:
     """The text of a page."""
     reports = [describe(subject, f"r{number}", show_rows) for number, subject in enumerate(subjects)]
     sections = [section for report in reports for section in report.sections]
-    used = {column.mark for section in sections for table in section.tables for column in table.page_columns}
+    used = {column.mark for section in sections for table in section.tables for column in table.columns_of("page")}
     colours = drawn_colours(picture.svg for section in sections for picture in section.pictures)
     drawn = {theme: {colour: seen_in(theme, colour) for colour in colours} for theme in THEMES}
     style = environment().get_template("style.css").render(themes=THEMES, drawn=drawn)

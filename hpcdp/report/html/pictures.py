@@ -1,7 +1,4 @@
-"""The pictures of a page: the same that `plot` draws, each with words for who cannot see it, as inline SVG.
-
-Text stays text, ids are of one figure alone, colours are attributes that a style sheet may change.
-"""
+"""The pictures of a page: the same that `plot` draws, each with words for who cannot see it, as inline SVG."""
 
 from __future__ import annotations
 

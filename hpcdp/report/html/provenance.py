@@ -1,7 +1,4 @@
-"""Where a result comes from: its study, digests, versions and times, all of them from the store.
-
-A study and what was said of its runs are told as they may be handed on: without inline databases, local paths or texts of others.
-"""
+"""Where a result comes from, as the store says it and as it may be handed on: without databases, paths or texts of others."""
 
 from __future__ import annotations
 
