@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any
 
@@ -59,7 +59,7 @@ class PairOfLaws:
 
     def _look(self, seed: int) -> Schema:
         """What outputs look like, by a few of both sides, and whether they come again."""
-        first, other, again = (self._chunk(side, _PILOT_STAGE, 0, _FIRST, seed, None) for side in (0, 1, 0))
+        first, other, again = (self._chunk(side, _FIRST, _PILOT_STAGE, 0, seed, None) for side in (0, 1, 0))
         self.repeats = self.mechanism.takes_rng and np.array_equal(first, again)
         return widest([schema_of(first), schema_of(other)])
 
@@ -70,9 +70,9 @@ class PairOfLaws:
     def chunks(self, side: int, stage: str, size: int) -> Iterator[Outputs]:
         """The same in chunks."""
         for number, start in enumerate(range(0, size, CHUNK)):
-            yield self._chunk(side, stage, number, min(CHUNK, size - start), self._seed, self._schema)
+            yield self._chunk(side, min(CHUNK, size - start), stage, number, self._seed, self._schema)
 
-    def _chunk(self, side: int, stage: str, number: int, size: int, seed: int, schema: Schema | None) -> Outputs:
+    def _chunk(self, side: int, size: int, stage: str, number: int, seed: int, schema: Schema | None) -> Outputs:
         key = (side, (*STAGES, _PILOT_STAGE).index(stage), number)
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
         return canonicalise(self.mechanism.draw(self._databases[side], size, rng), size, schema)
@@ -80,10 +80,7 @@ class PairOfLaws:
     def seconds_per_draw(self) -> float:
         """Seconds that one output of each side takes, by calls that no test sees."""
         draw = partial(self._chunk, stage=_PILOT_STAGE, number=1, seed=self._seed, schema=self._schema)
-        timings = [
-            time_draws(lambda size: draw(0, size=size), CHUNK),
-            time_draws(lambda size: draw(1, size=size), CHUNK),
-        ]
+        timings = [time_draws(partial(draw, side), CHUNK) for side in (0, 1)]
         return sum(timing.per_draw + timing.per_call / CHUNK for timing in timings)
 
 
@@ -117,8 +114,7 @@ class Check:
     def declare(self, weight: int, level: float, most: int) -> Declared:
         """What is to be declared of it: the fewest draws that catch what is to be caught, at most so many."""
         sizes, power = plan_sizes(self.claim, self.catches, level, most)
-        draws = (sizes.learn, sizes.choose, sizes.test)
-        return Declared(**self.given, weight=weight, level=level, draws=draws, power=power)
+        return Declared(**self.given, weight=weight, level=level, draws=astuple(sizes), power=power)
 
 
 def check_of(key: str, f: Any, d: Any, d_prime: Any, claim: Any, catches: Any, seconds: Any, module: str = "") -> Check:
