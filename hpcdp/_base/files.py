@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
@@ -199,6 +199,34 @@ def parse_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def to_toml(study: Mapping[str, Any]) -> str:
+    """Sections with their keys; what is None is left out, as a file has no such value."""
+    parts = []
+    for name, section in study.items():
+        if section is not None:
+            lines = [f"{_key(key)} = {_value(value)}" for key, value in section.items() if value is not None]
+            parts.append("\n".join([f"[{_key(name)}]", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _value(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items() if item is not None)
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value).replace("NaN", "nan").replace("Infinity", "inf")
 
 
 _BEGINS = re.compile(r"\s*(?P<table>\[\[?)?\s*(?P<name>[A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*(?(table)\]|=)")

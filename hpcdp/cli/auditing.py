@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcdp._base.asked import typed
-from hpcdp._base.files import parse_toml
+from hpcdp._base.files import parse_toml, to_toml
 from hpcdp.cli.reading import print_contents, refuse_contents, verify
 from hpcdp.cli.running import (
     again_with_picture,
@@ -32,7 +32,7 @@ from hpcdp.engine.progress import on_stderr
 from hpcdp.errors import DONE, VIOLATED, StudyError
 from hpcdp.results.shown import VIOLATION
 
-_GRID = "{ start = 0.0, stop = 2.0, count = 21 }"  # of a claim that is a curve
+_GRID = {"start": 0.0, "stop": 2.0, "count": 21}  # of a claim that is a curve
 _FUNCTION = "FILE.py:function, or package.module:function"
 
 
@@ -134,7 +134,7 @@ def check(options: argparse.Namespace) -> int:
     folder, call, takes_rng = _function(options.function)
     claim = options.claim or f"dp(epsilon={options.epsilon}, delta={options.delta})"
     parse_claim(claim, folder)
-    text = _study_text(options, call, takes_rng, claim, folder)
+    text = to_toml(_study_of(options, call, takes_rng, claim, folder))
     if options.save is not None:
         _save(options.save, folder, text)
     study = Study.from_dict(parse_toml(text), folder)
@@ -170,63 +170,55 @@ def _function(given: str) -> tuple[Path, str, bool]:
     return path.resolve().parent, f"{path.stem}:{name}", takes_rng
 
 
-def _study_text(options: argparse.Namespace, call: str, takes_rng: bool, claim: str, folder: Path) -> str:
-    """The study file that asks for the same."""
-    sizes = [f"{key} = {getattr(options, key)}" for key in ("train", "test") if getattr(options, key) is not None]
-    epsilons = _GRID if options.claim else f"[{options.epsilon}]"
-    return "\n".join(
-        [
-            "[study]",
-            f"name = {json.dumps(call.rpartition(':')[2])}",
-            f"seed = {options.seed}",
-            f"claim = {json.dumps(claim, ensure_ascii=False)}",
-            "",
-            "[mechanism]",
-            f"call = {json.dumps(call)}",
-            *([] if takes_rng else ["reproducible = false"]),
-            "",
-            "[pairs]",
-            _pairs(options.d, options.d_prime, folder),
-            "",
-            "[estimate]",
-            f"epsilons = {epsilons}",
-            *sizes,
-            "",
-        ]
-    )
+def _study_of(options: argparse.Namespace, call: str, takes_rng: bool, claim: str, folder: Path) -> dict[str, Any]:
+    """The study that asks for the same, as a file has it."""
+    return {
+        "study": {"name": call.rpartition(":")[2], "seed": options.seed, "claim": claim},
+        "mechanism": {"call": call, "reproducible": None if takes_rng else False},
+        "pairs": _pairs(options.d, options.d_prime, folder),
+        "estimate": {
+            "epsilons": _GRID if options.claim else [options.epsilon],
+            "train": options.train,
+            "test": options.test,
+        },
+    }
 
 
-def _pairs(d: list[str], d_prime: list[str] | None, folder: Path) -> str:
-    """The line of [pairs]: one given pair; or, of a table alone, the table and what is left of it without each row in turn."""
+def _pairs(d: list[str], d_prime: list[str] | None, folder: Path) -> dict[str, Any]:
+    """The section [pairs]: one given pair; or, of a table alone, the table and what is left of it without each row in turn."""
     if d_prime is not None:
         first, second = _database("--d", d), _database("--d-prime", d_prime)
-        if parse_toml(f"d = {first}") == parse_toml(f"d = {second}"):
+        if first == second:
             raise StudyError(
                 f"--d-prime: {' '.join(d_prime)} is the same database as --d, for which every function passes; accepted: "
                 "a neighbouring database"
             )
-        if first.startswith("[[") != second.startswith("[["):
+        if _has_columns(first) != _has_columns(second):
             raise StudyError(
                 "--d and --d-prime: rows of as many columns; given: one of single numbers, the other of several"
             )
-        return f"given = [{{ d = {first}, d_prime = {second} }}]"
+        return {"given": [{"d": first, "d_prime": second}]}
     if not _is_file(d):
         raise StudyError(
             "--d-prime: is missing; accepted without it is --d FILE.csv, which loses each of its rows in turn"
         )
-    return f"relative = {{ file = {json.dumps(os.path.relpath(d[0], folder), ensure_ascii=False)} }}"
+    return {"relative": {"file": os.path.relpath(d[0], folder)}}
+
+
+def _has_columns(database: list[Any]) -> bool:
+    return bool(database) and isinstance(database[0], list)
 
 
 def _is_file(values: list[str]) -> bool:
     return len(values) == 1 and values[0].lower().endswith((".csv", ".npy", ".parquet"))
 
 
-def _database(option: str, values: list[str]) -> str:
+def _database(option: str, values: list[str]) -> list[Any]:
     """A database as a study file has it: of a file, or of rows such as 3 or 1,2.5."""
     from hpcdp.study.databases import read_database
 
     if _is_file(values):
-        return _as_toml(read_database(Path(values[0]), option).tolist())
+        return list(read_database(Path(values[0]), option).tolist())
     try:
         rows: list[Any] = [[_number(number) for number in row.split(",")] for row in values]
     except ValueError:
@@ -234,16 +226,12 @@ def _database(option: str, values: list[str]) -> str:
             f"{option}: {' '.join(values)} was given; accepted: a number for each row, numbers with commas for rows of several "
             "columns, or one .csv, .npy or .parquet file"
         ) from None
-    return _as_toml([row[0] if len(row) == 1 else row for row in rows])
+    return [row[0] if len(row) == 1 else row for row in rows]
 
 
 def _number(text: str) -> Any:
     special = text.strip().lower().removeprefix("+") in ("nan", "inf", "-inf")
     return float(text) if special else json.loads(text)
-
-
-def _as_toml(rows: list[Any]) -> str:
-    return json.dumps(rows).replace("NaN", "nan").replace("Infinity", "inf")
 
 
 def _save(path: Path, folder: Path, text: str) -> None:

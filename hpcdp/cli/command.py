@@ -26,10 +26,7 @@ from hpcdp.store.root import is_store, latest_version, open_layout, resume_comma
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code.
-
-    0 done, 1 the run failed, 2 wrong command or study, 3 a claim is violated, 130 interrupted.
-    """
+    """Run one command: 0 done, 1 the run failed, 2 wrong command or study, 3 a claim is violated, 130 interrupted."""
     if arguments is not None:
         with escaped():
             return _run(arguments)
@@ -82,10 +79,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """A batch system's end is an interruption like Ctrl-C: clean up, say how to go on.
-
-    Whatever becomes of the KeyboardInterrupt: libraries in C lose one, or make another error of it.
-    """
+    """A batch system's end is an interruption like Ctrl-C, also where a library in C loses it or makes another error of it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -65,14 +65,14 @@ def print_contents(result: Any) -> None:
 
 def plot(options: argparse.Namespace) -> None:
     """Draw a store's results."""
+    from hpcdp.report._spectra import check_path, save
     from hpcdp.results.load import load_result
 
     path = options.output or default_plot(options.store)
+    check_path(path)
     if options.loss:
-        from hpcdp.report._spectra import check_path, save
         from hpcdp.report.plots_methods import draw_loss
 
-        check_path(path)
         result = load_result(options.store)
         save(draw_loss(result), path, result.code_warnings)
     else:

@@ -204,8 +204,7 @@ def draws_picture(options: argparse.Namespace, plan: Any) -> bool:
 
 
 def draw(is_drawn: bool, drawing: Callable[[], object], picture: Path, again: str) -> str:
-    """The line that names the picture of what is done and stored, or the command that draws it where it is not wanted; empty
-    where drawing fails, which is said on stderr."""
+    """The line that names the picture, or the command that draws it; empty where drawing fails, which is said on stderr."""
     if not is_drawn:
         return f"draw:  {again}\n"
     try:

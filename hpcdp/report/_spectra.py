@@ -16,6 +16,7 @@ from hpcdp._base.asked import option, path_of
 from hpcdp._base.terminal import plain
 from hpcdp.errors import StudyError
 from hpcdp.notions._draw import write_figure
+from hpcdp.notions._figure import Figure
 from hpcdp.notions.epsilon_at import outline
 from hpcdp.report.colours import ESTIMATED, UP_TO_LEFTOVER
 from hpcdp.report.tables import wrapped
@@ -55,12 +56,7 @@ def span(results: list[Result]) -> tuple[float, float]:
 def draw_spectrum(
     axis: Any, result: Result, ends: tuple[float, float], colour: Any, marker: str, name: str | None, alpha: float
 ) -> None:
-    """Draw one result's largest estimates and bounds; call `finish` when all of a picture are drawn.
-
-    The certified line is what the bounds imply (see `hpcdp.notions.epsilon_at`), nothing is interpolated: certified wherever
-    it is drawn. A whisker goes from δ̂ up to `upper`, which is approximate. What is not resolved shows the limit of the
-    learned sets, wherever it is drawn, as tables do. name: of one among several. alpha: how much the certified region is shaded.
-    """
+    """One result's largest estimates and what its bounds imply, certified wherever it is drawn; whiskers are approximate."""
     order = _draw_certified(axis, result, ends, colour, name, alpha)
     if not order.size:
         return
@@ -207,6 +203,12 @@ def _shared(axis: Any, results: list[Result], colour: Any) -> list[Any]:
     return entries
 
 
+def panels(width: float = 7.5, height: float = 5.2, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
+    """A figure of this size in inches, and its axes."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns)
+
+
 def check_path(path: str | Path | None, accepted: Sequence[str] = (".png", ".svg")) -> None:
     """Refuse a file of another kind, StudyError."""
     if path is not None and path_of("path", path).suffix.lower() not in accepted:
@@ -214,10 +216,7 @@ def check_path(path: str | Path | None, accepted: Sequence[str] = (".png", ".svg
 
 
 def save(figure: Any, path: str | Path | None, warnings: Sequence[str] = ()) -> Any:
-    """Write a figure where a path is given, warnings under it; equal results give equal files. Returns the figure.
-
-    Names and claims are drawn as they are: a dollar in them begins no formula.
-    """
+    """Write a figure, which is returned, where a path is given, warnings under it; a dollar in a name begins no formula."""
     if lines := wrapped([f"WARNING: {words}" for words in warnings], int(_PER_INCH * figure.get_figwidth())):
         figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=_SMALL)
     for text in figure.texts:
@@ -228,6 +227,7 @@ def save(figure: Any, path: str | Path | None, warnings: Sequence[str] = ()) -> 
         for text in words:  # not the numbers at the axes, whose powers of ten are formulas
             _draw_plainly(text)
     if path is not None:
+        check_path(path)
         write_figure(figure, Path(path))
     return figure
 

@@ -29,6 +29,7 @@ from hpcdp.report.tables import (
     formed,
     lower_column,
     thousands,
+    told,
     words_if_true,
     wrapped,
     write,
@@ -101,16 +102,15 @@ def notes(audit: Audit) -> list[str]:
     many = len(audit.boxes)
     over = "1 box" if many == 1 else f"{many:,} boxes together"
     kind = {"exact": "Clopper–Pearson", "hoeffding": "Hoeffding"}[audit.limits]
-    paragraphs = [
+    return told(
         f"α ≤ and β ≤ are {kind} limits at confidence {percent(audit.result.confidence)}, {over}; finite-sample, whatever the "
         "classifier. η was chosen on training samples alone. margin: claimed ≥ minus β ≤ (reverse: with the errors swapped).",
         "Each column of lower bounds holds separately at this confidence.",
-    ]
-    if audit.orientation == "both" and audit.claim.is_symmetric:
-        paragraphs.append("The claimed curve is its own inverse, so that one box a pair serves both orientations.")
-    if audit.claim.is_estimate:
-        paragraphs.append(f"{audit.claim.text} is an estimate itself, no guarantee.")
-    return paragraphs
+        audit.orientation == "both"
+        and audit.claim.is_symmetric
+        and "The claimed curve is its own inverse, so that one box a pair serves both orientations.",
+        audit.claim.is_estimate and f"{audit.claim.text} is an estimate itself, no guarantee.",
+    )
 
 
 def stand_alone(audits: Sequence[SequentialAudit], result: Result) -> bool:

@@ -26,13 +26,7 @@ _LARGEST = 2**31 - 1  # an integer of NetCDF 3
 
 
 def write_export(result: Result, folder: str | Path, show_rows: bool = False) -> list[str]:
-    """Write the results of a store into a folder, new, empty or of an earlier export; returns what was left out, in words.
-
-    `export.json` and `arrays.nc` hold all that `show`, `plot` and `report` read again; `result.json` is what
-    `show --format json` prints, `by-….parquet` the arrays as tables, one for each set of dimensions, `report.html` a page.
-    show_rows: inline databases, local paths and what rows hold too, all of which are private. StudyError where the folder holds
-    something else, or the result comes from a copy.
-    """
+    """Write results into a new, empty or earlier copy; what was left out, in words. show_rows: with what is private."""
     target = Path(folder)
     _ = result.layout  # a copy is copied as files are
     if target.is_dir() and any(target.iterdir()) and not (target / HEAD).is_file():

@@ -1,8 +1,4 @@
-"""Which pair is the most exposed, which others cannot be told from it, and in words whose rows these are; rows by exposure.
-
-Only resolved cells take part (see `hpcdp.results.resolution`), so that no pair leads by noise. **Approximate.** What is in rows
-is told only where it is asked for.
-"""
+"""The most exposed pair by resolved cells, and those that cannot be told from it (**approximate**); rows by exposure."""
 
 from __future__ import annotations
 

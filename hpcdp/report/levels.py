@@ -26,10 +26,11 @@ from hpcdp.report.tables import (
     general,
     lower_column,
     to_csv,
+    told,
 )
 from hpcdp.results.levels import NO_ESTIMATE, OF_DELTA, Level, RenyiLevel, ZcdpLevel
 from hpcdp.results.result import Result
-from hpcdp.results.risk import RiskLevel, bootstrap, risk_levels
+from hpcdp.results.risk import bootstrap, risk_levels
 
 _FIVE = formed(".5f", at_least)
 _METHODS = {
@@ -85,26 +86,21 @@ def _level_notes(result: Result, levels: Sequence[Level]) -> list[str]:
         family = "δ = 0 alone: from an exact test of its own, a family that holds with no limit at another δ."
     else:
         family = "A family of its own: these limits together, and the bounds on δ together, not all at once."
-    paragraphs = [
+    return told(
         f"certified ≥: the mechanism is (ε, δ)-private for no smaller ε, with confidence {percent(result.confidence)}"
         f"{'' if alone else ' for every δ at once'}; finite-sample, {result.method.basis}. δ = 0: pure differential privacy. "
-        + family
-    ]
-    if result.method.further_bounds:
-        paragraphs.append(
-            "up to the leftover ≥: by itself no limit: what would be certified if no plain draw could lie in the leftover, of "
-            "probability r. At any smaller ε, δ(ε) ≥ δ − e^ε·r is certified."
-        )
-    paragraphs.append(
+        + family,
+        bool(result.method.further_bounds)
+        and "up to the leftover ≥: by itself no limit: what would be certified if no plain draw could lie in the leftover, of "
+        "probability r. At any smaller ε, δ(ε) ≥ δ − e^ε·r is certified.",
         "ε̂: an interval in which the largest δ̂ falls to δ. The δ̂ at the study's ε on both sides imply its lower end; its upper "
         "end is interpolated between them, linear in e^ε. Interpolation adds at most the width; what the learned set misses may "
-        "lower both. ε̂ and approx ≤ rest on the classifier too, and are at least what is certified."
+        "lower both. ε̂ and approx ≤ rest on the classifier too, and are at least what is certified.",
+        any(level.found == BEYOND for level in levels)
+        and "beyond the grid: the largest δ̂ is above δ at the study's last ε. Add larger ε.",
+        any(level.found == NO_ESTIMATE for level in levels)
+        and "δ = 0 has a certified limit only: counts cannot tell δ = 0 from a small δ.",
     )
-    if any(level.found == BEYOND for level in levels):
-        paragraphs.append("beyond the grid: the largest δ̂ is above δ at the study's last ε. Add larger ε.")
-    if any(level.found == NO_ESTIMATE for level in levels):
-        paragraphs.append("δ = 0 has a certified limit only: counts cannot tell δ = 0 from a small δ.")
-    return paragraphs
 
 
 def read_renyi(result: Result, orders: Sequence[float] = (), with_rho: bool = True) -> Reading:
@@ -157,30 +153,21 @@ def _divergence(entry: Entry) -> str:
 def _renyi_notes(result: Result, levels: Sequence[RenyiLevel]) -> list[str]:
     """What each bound and estimate rests on."""
     sure, named, method = percent(result.confidence), result.study.estimate.renyi or (), result.method
-    paragraphs = [
+    return told(
         f"certified ≥: with confidence {sure}, all orders and ρ together with the bounds on δ: it is their integral; "
-        f"finite-sample, {method.basis}. In nats; what lies beyond the study's ε is left out."
-    ]
-    if any(level.variational is not None for level in levels):
-        paragraphs.append(
-            f"or: certified ≥: the family of estimate.renyi, its orders together at {sure}, finite-sample. "
-            "Each of both columns holds by itself; the larger of two bounds has no stated confidence."
-        )
-    if result.complete and any(level.order in named and level.variational is None for level in levels):
-        paragraphs.append(
-            "The bound of estimate.renyi: none, since ε were added to a study with refine, whose classes are then of several L̂."
-        )
-    if method.no_classes:
-        return [*paragraphs, f"D̂: none, as {method.no_classes}."]
-    if levels:
-        paragraphs.append(
-            "D̂: of the classes of L̂ between the study's ε, at least what is certified; asymptotic; rests on the classifier too."
-        )
-    if any(level.estimate is None for level in levels):
-        paragraphs.append(
-            "not finite: some class has no test output of one side, so that D̂ would be infinite; or counts are missing."
-        )
-    return paragraphs
+        f"finite-sample, {method.basis}. In nats; what lies beyond the study's ε is left out.",
+        any(level.variational is not None for level in levels)
+        and f"or: certified ≥: the family of estimate.renyi, its orders together at {sure}, finite-sample. "
+        "Each of both columns holds by itself; the larger of two bounds has no stated confidence.",
+        result.complete
+        and any(level.order in named and level.variational is None for level in levels)
+        and "The bound of estimate.renyi: none, since ε were added to a study with refine, whose classes are then of several L̂.",
+        method.no_classes and f"D̂: none, as {method.no_classes}.",
+        bool(levels and not method.no_classes)
+        and "D̂: of the classes of L̂ between the study's ε, at least what is certified; asymptotic; rests on the classifier too.",
+        any(level.estimate is None for level in levels if not method.no_classes)
+        and "not finite: some class has no test output of one side, so that D̂ would be infinite; or counts are missing.",
+    )
 
 
 def read_risk(result: Result, epsilons: Sequence[float]) -> Reading:
@@ -189,7 +176,7 @@ def read_risk(result: Result, epsilons: Sequence[float]) -> Reading:
     bound = None if claim is None else claim.bound
     level = bound.pure() if isinstance(bound, Curve) else None
     epsilon0 = level if level is not None and math.isfinite(level) else None
-    rows = [asdict(level) for level in risk_levels(result, epsilons, epsilon0)]
+    rows = risk_levels(result, epsilons, epsilon0)
     columns = [
         Column("epsilon", "ε", form=general),
         Column("estimate", "P̂[|L̂| > ε]", ASYMPTOTIC, share),
@@ -215,7 +202,7 @@ def read_risk(result: Result, epsilons: Sequence[float]) -> Reading:
         [Table("Privacy at risk", columns, rows)],
         [*notes, FOR_MORE],
         lambda: result.heading | result.changed_entry | {"risk": rows},
-        lambda: to_csv([*RiskLevel.__dataclass_fields__], rows),
+        lambda: to_csv([*rows[0]], rows),
     )
 
 
@@ -238,24 +225,20 @@ def read_accuracy(result: Result, _: bool = True) -> Reading:
         Column("radius", "radius", FINITE, at_most, is_optional=True),
         Column("alpha", "published α", form=at_most, is_optional=True),
     ]
-    notes = [
+    notes = told(
         *limit_words([result]),
-        *(f"resampled: {_METHODS[how]}; asymptotic" for how in dict.fromkeys(error.method for error in errors)),
+        *(f"resampled: {_METHODS[how]}; asymptotic" for how in dict.fromkeys(error["method"] for error in errors)),
         f"standard error: {'binomial, at the observed counts' if stated else 'of a mean of weights, all included'}; asymptotic",
-    ]
-    if stated:
-        notes.append(
-            f"radius: the sampling error of δ̂ is at most this, at all ε together with confidence "
-            f"{percent(result.confidence)} (finite-sample). It is the error around the exact δ of {result.method.sets}, which "
-            "may miss part of δ."
-        )
-    if any(statement["alpha"] is not None for statement in stated.values()):
-        notes.append(
-            "published α: |δ̂ − δ|, Lu et al., Corollaries 2 to 4, corrected; heuristic: not proved at any size"
-        )
+        bool(stated)
+        and "radius: the sampling error of δ̂ is at most this, at all ε together with confidence "
+        f"{percent(result.confidence)} (finite-sample). It is the error around the exact δ of {result.method.sets}, which "
+        "may miss part of δ.",
+        any(statement["alpha"] is not None for statement in stated.values())
+        and "published α: |δ̂ − δ|, Lu et al., Corollaries 2 to 4, corrected; heuristic: not proved at any size",
+    )
     return Reading(
         f"{result.name}: accuracy of the largest δ̂",
-        [Table("Accuracy of δ̂", columns, [stated.get(error.epsilon, {}) | vars(error) for error in errors])],
+        [Table("Accuracy of δ̂", columns, [stated.get(error["epsilon"], {}) | error for error in errors])],
         notes,
-        lambda: [vars(error) for error in errors],
+        lambda: errors,
     )

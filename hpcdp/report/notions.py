@@ -9,9 +9,8 @@ from hpcdp._base.plugins import load_plugin
 from hpcdp.errors import StudyError
 from hpcdp.report import audit, verdict
 from hpcdp.report.exposed import read_rows
-from hpcdp.report.interval import read_interval, read_published_renyi
 from hpcdp.report.levels import read_accuracy, read_levels, read_renyi, read_risk
-from hpcdp.report.pure import read_covers, read_pure, read_pure_rows
+from hpcdp.report.pure import read_covers, read_interval, read_published_renyi, read_pure, read_pure_rows
 from hpcdp.report.sentences import sentence_of, shared_words
 from hpcdp.report.spectrum import read_spectrum, read_tradeoff
 from hpcdp.report.tables import Reading, wrapped, write
@@ -50,10 +49,7 @@ def readings_of(result: Result) -> list[Reading]:
 
 
 def show_as(result: Result, form: str, options: Mapping[str, Any] | None = None, contents: bool = False) -> str:
-    """What `hpcdp show` prints; StudyError where the result does not have it, or not in this form.
-
-    options: what is asked for, by the options' names. contents: what is in rows too, with "rows".
-    """
+    """What `hpcdp show` prints; StudyError where a result has no such thing or form. contents: what is in rows too."""
     asked = {name: value for name, value in (options or {}).items() if value}
     if not asked:
         ending = [*audit.stored_words(result), *shared_words(result)]

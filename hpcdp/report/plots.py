@@ -10,15 +10,14 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from hpcdp._base.rounding import percent
-from hpcdp.notions._figure import Figure
 from hpcdp.report._spectra import (
     SHADE,
     Floats,
-    check_path,
     draw_legend,
     draw_spectrum,
     finish,
     is_seen,
+    panels,
     save,
     span,
 )
@@ -39,15 +38,13 @@ _LONGEST = 40  # characters of a path in a legend
 
 def draw(result: Result, path: str | Path | None = None, log: bool | None = None) -> Any:
     """Draw a result, see `Result.plot`."""
-    check_path(path)
     if "spectrum" not in result.notions:
         return save(FIGURES[result.notions[0]](result), path, result.code_warnings)
     points = result.tradeoff()
-    figure = Figure(figsize=(13 if points else 7.5, 5.2), layout="constrained")
-    axes = figure.subplots(1, 2 if points else 1, squeeze=False)[0]
+    figure, axes = panels(13 if points else 7.5, columns=2 if points else 1)
     claim = result.claim
     truth, scale = exact_of(result, levels_of(result)), is_about_small(result) if log is None else log
-    draw_largest(axes[0], result, claim, truth, scale, _title(result))
+    draw_largest(axes[0] if points else axes, result, claim, truth, scale, _title(result))
     if points:
         draw_points(axes[1], result, claim, points)
     return save(figure, path, result.code_warnings)
@@ -60,9 +57,7 @@ def is_about_small(result: Result) -> bool:
 
 def draw_comparison(comparison: Comparison, path: str | Path | None = None, log: bool = False) -> Any:
     """The Figure of several spectra with their bounds, and exact curves where they are known; written where a path is given."""
-    check_path(path)
-    figure = Figure(figsize=(7.5, 5.2), layout="constrained")
-    axis = figure.subplots()
+    figure, axis = panels()
     results = [*comparison.results]
     colours, ends, names = shades(len(results)), span(results), _apart(comparison.names)
     for number, (name, result) in enumerate(zip(names, results, strict=True)):
@@ -95,14 +90,8 @@ def _apart(names: Sequence[str]) -> list[str]:
 
 
 def draw_errors(repeats: Repeats, path: str | Path | None = None) -> Any:
-    """The Figure of δ̂'s error against test samples, as 4c and 4d of Lu et al. (2024); written where a path is given.
-
-    Points: root mean square error over seeds, a line of expected standard error beside it (asymptotic, Figure 1 with the
-    Bayes classifier), a colour for each ε. Where samples teach and test, all of them are counted as test samples.
-    """
-    check_path(path)
-    figure = Figure(figsize=(7.5, 5.2), layout="constrained")
-    axis = figure.subplots()
+    """The Figure of δ̂'s root mean square error over seeds against test samples, beside standard errors (Lu et al., 4c, 4d)."""
+    figure, axis = panels()
     colours = shades(len(repeats.epsilon))
     test = np.array([sum(size) if repeats.reuse else size[1] for size in repeats.sizes])
     lines: list[Any] = []

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from hpcdp._base.rounding import at_least, at_most, percent
-from hpcdp.analytic._exact import exact_log_density
+from hpcdp.analytic.densities import exact_log_density
 from hpcdp.engine.derived import Records
 from hpcdp.errors import StudyError
 from hpcdp.losses import foreign_code, make_loss, validate_parameters
@@ -18,7 +18,7 @@ from hpcdp.losses.kde.kde import Kde, LineModel
 from hpcdp.losses.local import as_json, in_region, is_discrete
 from hpcdp.losses.protocol import Side
 from hpcdp.notions._figure import Figure
-from hpcdp.report._spectra import check_path, draw_legend, mark_edge, save
+from hpcdp.report._spectra import draw_legend, mark_edge, panels, save
 from hpcdp.report.colours import BOX, CERTIFIED, CLAIM, EXACT, QUIET, shades
 from hpcdp.report.sentences import assumed
 from hpcdp.report.tables import look_up
@@ -44,8 +44,7 @@ def draw_sensitivities(result: Result, upright: bool = False) -> Any:
     values = np.sort(result["risk_sensitivity"])
     if not values.size:
         raise StudyError("plot: pairs are missing; accepted: a complete store")
-    figure = Figure(figsize=(4.9, 8.0) if upright else (11.0, 4.4), layout="constrained")
-    left, right = figure.subplots(*((2, 1) if upright else (1, 2)))
+    figure, (left, right) = panels(4.9, 8.0, 2) if upright else panels(11.0, 4.4, columns=2)
     left.hist(values, bins=_BINS, color=CERTIFIED)
     right.plot(values, np.arange(1, values.size + 1) / values.size, color=CERTIFIED, label="empirical distribution")
     for colour, entry in zip(shades(len(result.risk)), result.risk, strict=True):
@@ -62,13 +61,8 @@ def draw_sensitivities(result: Result, upright: bool = False) -> Any:
 
 
 def draw_audit(audit: Audit, path: str | Path | None = None, upright: bool = False) -> Any:
-    """Draw the pair with the largest margin, as Figure 4 of Askin et al. (2025); the right panel zooms on its box.
-
-    With a path (.png or .svg), write it. upright: one panel above the other. Returns the matplotlib Figure.
-    """
-    check_path(path)
-    figure = Figure(figsize=(4.9, 8.6) if upright else (13, 5.4), layout="constrained")
-    whole, near = figure.subplots(*((2, 1) if upright else (1, 2)))
+    """The Figure of the pair with the largest margin (Askin et al. 2025, Figure 4), and of its box; upright: in one column."""
+    figure, (whole, near) = panels(4.9, 8.6, 2) if upright else panels(13, 5.4, columns=2)
     box = audit.worst
     centre, corner = (box.alpha, box.beta), (box.alpha_upper, box.beta_upper)
     if box.orientation == "reverse":
@@ -94,9 +88,7 @@ def draw_audit(audit: Audit, path: str | Path | None = None, upright: bool = Fal
 
 def draw_sequential(audit: SequentialAudit, path: str | Path | None = None) -> Any:
     """The Figure of the evidence against the claim after each batch; written where a path is given."""
-    check_path(path)
-    figure = Figure(figsize=(7.5, 5.2), layout="constrained")
-    axis = figure.subplots()
+    figure, axis = panels()
     samples = [0, *(look.samples for look in audit.looks)]
     evidence = np.array([1.0, *(look.evidence for look in audit.looks)])
     low = evidence < _LEAST_EVIDENCE
@@ -178,8 +170,7 @@ def _draw_limits(result: Result, series: Sequence[tuple[str, str, str]], note: s
     if len(entries) > _MOST_PAIRS:  # names of more could not be read
         entries = sorted(entries, key=lambda entry: -entry["certified"])[:_MOST_PAIRS]
         note += f"; the {_MOST_PAIRS} largest limits"
-    figure = Figure(figsize=(7.5, 4.8), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = panels(height=4.8)
     axes.plot([e["certified"] for e in entries], "o", color="#1f4e79", label="certified ≥ (finite-sample)")
     for key, mark, label in series:
         values = [(i, value) for i, e in enumerate(entries) if (value := look_up(e, key)) is not None]
@@ -201,11 +192,7 @@ FIGURES: Mapping[str, Callable[[Result], Any]] = {
 
 
 def draw_loss(result: Result) -> Any:
-    """The figure of estimated densities of both laws of the leading pair, their loss, t̂ and the set, from training samples.
-
-    Dashed: both exact densities and the exact loss, where they are known (`hpcdp.analytic._exact`). StudyError: the study has
-    no [pure], training samples are not kept, or outputs have several real columns.
-    """
+    """The Figure of both estimated densities of the leading pair, loss, t̂ and set; StudyError where there are none to draw."""
     measured, pure, e = result.pure, result.study.pure, result.study.estimate
     if pure is None or measured is None or measured["published"] is None:
         raise StudyError(

@@ -285,10 +285,7 @@ def changed_words(result: Any) -> list[str]:
 
 
 def trust_words(study: Study, tried: str = "the first chunk of each database") -> list[str]:
-    """What certified numbers rest on besides independent draws, and of which distribution they are, where that is not plain.
-
-    tried: the outputs that a class of somebody else was tried on.
-    """
+    """What certified numbers rest on besides independent draws, and of what they are. tried: what foreign code was tried on."""
     e, paragraphs = study.estimate, []
     foreign = e.foreign
     if foreign is not None:
@@ -310,10 +307,7 @@ def trust_words(study: Study, tried: str = "the first chunk of each database") -
 
 
 def shared_words(result: Result, sizes: bool = True) -> list[str]:
-    """What all numbers of a result rest on besides independent draws, and what speaks against them.
-
-    sizes: whether to say which numbers of samples make δ̂ significant; a verdict has numbers of its own.
-    """
+    """What all numbers rest on besides independent draws, and what speaks against them. sizes: with the samples it takes."""
     grown = (
         f"This is a new estimate; the study of this store was before: {'; '.join(result.grown)}. The bounds of each "
         "estimate hold by themselves, if what was added was not chosen after a look at the results."

@@ -119,14 +119,9 @@ class Table:
         return [c for c in present if not c.is_optional or any(look_up(e, c.key) is not None for e in self.entries)]
 
     @property
-    def page_columns(self) -> list[Column]:
-        """Those of a page."""
-        return self.columns_of("page")
-
-    @property
     def rows(self) -> list[list[Cell]]:
         """Those that a page lists."""
-        return [[column.cell(entry) for column in self.page_columns] for entry in self.entries[: self.most]]
+        return [[column.cell(entry) for column in self.columns_of("page")] for entry in self.entries[: self.most]]
 
     @property
     def left_out(self) -> int:
@@ -220,12 +215,12 @@ def write(
 
 
 def to_csv(fields: Sequence[str], entries: Iterable[Entry]) -> str:
-    """A line an entry, below a line of fields; what is not known is empty, what is true or false reads as in JSON."""
+    """A line an entry, below a line of fields, dotted keys; what is not known is empty, truths read as in JSON."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(fields)
+    writer.writerow([field.replace(".", "_") for field in fields])
     for entry in entries:
-        values = [entry.get(field) for field in fields]
+        values = [look_up(entry, field) for field in fields]
         writer.writerow([to_json(v) if isinstance(v, (list, bool)) else v for v in values])
     return buffer.getvalue()
 
@@ -243,6 +238,11 @@ def grid(rows: list[list[str]]) -> list[str]:
 def text_of(*blocks: str | Sequence[str]) -> str:
     """Lines, or blocks of lines, with an empty line between them; what is empty is left out."""
     return "\n\n".join(block if isinstance(block, str) else "\n".join(block) for block in blocks if block)
+
+
+def told(*paragraphs: str | bool | None) -> list[str]:
+    """Those of some paragraphs that are said: of a condition and a text, the text where it holds."""
+    return [words for words in paragraphs if words and isinstance(words, str)]
 
 
 def wrapped(paragraphs: Iterable[str], width: int | None = None) -> list[str]:

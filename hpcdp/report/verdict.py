@@ -22,7 +22,7 @@ from hpcdp.report.sentences import (
     shared_words,
 )
 from hpcdp.report.spectrum import further_column
-from hpcdp.report.tables import Column, Table, formed, general, lower_column, text_of, wrapped
+from hpcdp.report.tables import Column, Table, formed, general, lower_column, text_of, told, wrapped
 from hpcdp.results.result import Result
 from hpcdp.results.result import to_json as json_text
 from hpcdp.results.shown import NOT_SEPARABLE, VIOLATION
@@ -116,21 +116,18 @@ def _ranking(ranking: Ranking, words: str) -> list[str]:
 def notes(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> list[str]:
     """What verdicts rest on."""
     result = verdicts[0].result
-    lines = [
+    return told(
         f"violated: certified ≥ is above the claim; finite-sample, {result.method.basis}. Gaps in standard errors (gap/se), "
         "chance and sample sizes are asymptotic and take the classifier as it is; what it misses lowers δ̂.",
         *limit_words([result]),
-    ]
-    if result.method.further_bounds:
-        lines.append("up to the leftover ≥: by itself no bound on δ, and no violation (see show).")
-    if ranking is not None:
-        lines.append(
-            "score: sum over ε of (residual/se)², at the pair and direction that training ranks first at each ε."
-        )
-    lines += [f"{v.claim.text} is an estimate itself, no guarantee." for v in verdicts if v.claim.is_estimate]
-    if len({v.family for v in verdicts}) > 1:
-        lines.append(f"Claims of pure ε are judged by the limits on pure ε, others by the bounds on δ. {BY_ITSELF}")
-    return lines
+        bool(result.method.further_bounds)
+        and "up to the leftover ≥: by itself no bound on δ, and no violation (see show).",
+        ranking is not None
+        and "score: sum over ε of (residual/se)², at the pair and direction that training ranks first at each ε.",
+        *(f"{v.claim.text} is an estimate itself, no guarantee." for v in verdicts if v.claim.is_estimate),
+        len({v.family for v in verdicts}) > 1
+        and f"Claims of pure ε are judged by the limits on pure ε, others by the bounds on δ. {BY_ITSELF}",
+    )
 
 
 def looks_words(result: Result) -> str:
@@ -143,9 +140,7 @@ def looks_words(result: Result) -> str:
 
 
 def to_junit(verdicts: Sequence[Verdict], incomplete: bool = False) -> str:
-    """One test case a claim: a failure where it is violated; an error where the store is incomplete, unless that is accepted;
-    skipped where no sample decided it. What passes says that this proves no privacy.
-    """
+    """A test case a claim: failure where violated, error where incomplete unless that is accepted, skipped where undecided."""
     result = verdicts[0].result
     suite = ElementTree.Element("testsuite", name=_xml(result.name), tests=str(len(verdicts)))
     for verdict in verdicts:

@@ -52,10 +52,7 @@ class Comparison:
 
     @property
     def reach(self) -> Floats:
-        """What each result may reach, shape (results, k): the approximate limit, that of the learned sets, or what is certified.
-
-        The largest of them, so that no two results are below each other.
-        """
+        """What each may reach, shape (results, k): the largest of approximate limit, that of the sets, and what is certified."""
         return np.fmax(np.fmax(self.upper, self.limit), self.lower)
 
     @property

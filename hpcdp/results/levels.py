@@ -94,11 +94,7 @@ class Level:
 
 
 def level_at(arrays: Arrays, resolution: Resolution, delta: float, alone: bool = False) -> Level:
-    """ε at one δ, see `Result.epsilon_at`.
-
-    alone: at δ = 0 and counts of one set a cell, `lower` comes from the exact test of a <= c·b (`pure_lower`): a family of its
-    own, which holds together with no limit at another δ.
-    """
+    """ε at one δ, see `Result.epsilon_at`. alone: at δ = 0 by the exact test of a <= c·b, a family of its own."""
     accepted = "a number from 0 to below 1"
     if not 0.0 <= number_of("delta", delta, accepted) < 1.0:
         raise wrong("delta", delta, accepted)
@@ -259,10 +255,9 @@ def renyi_levels(arrays: Arrays, orders: Sequence[float]) -> list[RenyiLevel]:
 def zcdp_level(arrays: Arrays) -> ZcdpLevel:
     """ρ, certified."""
     concentration = zcdp_lower(make_lower_pieces(arrays))
-    if concentration.lower == 0.0:
-        return ZcdpLevel(0.0, None, None, None)
     pair, direction = concentration.place
-    return ZcdpLevel(concentration.lower, concentration.order, DIRECTIONS[direction], pair)
+    named = (concentration.order, DIRECTIONS[direction], pair) if concentration.lower else (None, None, None)
+    return ZcdpLevel(concentration.lower, *named)
 
 
 def _told_classes(arrays: Arrays) -> NDArray[np.int64] | None:
@@ -296,6 +291,5 @@ def _renyi_level(
     estimate = math.inf if classes is None else float(renyi_plugin(classes, order).max())
     most = lower if variational is None else max(lower, variational.lower)
     shown = max(estimate, most) if math.isfinite(estimate) else None
-    if lower == 0.0:
-        return RenyiLevel(order, None, None, shown, 0.0, variational=variational)
-    return RenyiLevel(order, DIRECTIONS[direction], pair, shown, lower, variational=variational)
+    named = DIRECTIONS[direction] if lower else None
+    return RenyiLevel(order, named, pair if lower else None, shown, lower, variational=variational)

@@ -137,8 +137,7 @@ def _fit(claim: Claim, curve: Floats, chosen: _Leading) -> Fit:
 
 
 def _covariances(result: Result, chosen: _Leading) -> list[tuple[Ints, Floats]]:
-    """Blocks of cells with known covariances: which cells, and their matrix. Literal cells draw for themselves; of random
-    tapes covariances are not known, so that cells are taken as fully dependent, which is on the safe side."""
+    """Blocks of cells with known covariances, and these; other cells are taken as fully dependent, which is on the safe side."""
     if "exceed" not in result.arrays:
         return [(np.array([i]), np.array([[error**2]])) for i, error in enumerate(chosen.error)]
     blocks = []
@@ -221,12 +220,7 @@ class Power:
 
 
 def find_power(study: Study, claim: Claim, truth: Claim, pairs: int) -> Power:
-    """What it takes to refute a claim, of both directions, about all of some pairs, when one of them is as the truth says.
-
-    The audit is `hpcdp.audit` at the expected counts, so that about half of all audits refute; the sequential one is played
-    with draws of the truth's losses. Both know L̂, so that these are least numbers; heuristic. pairs: share the failure
-    probability of the study, whose η, or those of an audit, are tested.
-    """
+    """What refutes a claim about some pairs if one is as the truth says, L̂ known, at expected counts or played; heuristic."""
     try:
         losses = polygon(truth.bound).convex()
     except ValueError as error:
@@ -274,10 +268,7 @@ def _tests(claim: Claim, errors: Floats, failure: float, pairs: int) -> int | No
 
 
 def _played(claim: Claim, outcomes: Outcomes, failure: float) -> int | None:
-    """Outputs per database after which most of some games have refuted the claim; None where most never do.
-
-    Draws are losses, and the learner knows them.
-    """
+    """Outputs per database after which most games, of draws of known losses, refute the claim; None where they never do."""
     rng, lines = np.random.default_rng(_SEED), lines_of(claim.convex_tradeoff)
     loss = np.clip(outcomes.loss, -1e3, 1e3)  # what only one law can give is beyond every other
     stops: list[float] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,32 +14,17 @@ from hpcdp.errors import StudyError
 from hpcdp.notions.epsilon_at import implied_lower
 from hpcdp.results.result import Result
 
+_ESTIMATED = ("estimate", "standard_error", "pair", "side")
 _SAFE = 1.0 - 4e-16  # of a quotient, rounded to the nearest
 
 
-@dataclass(frozen=True)
-class RiskLevel:
-    """The risk at one level, the largest over pairs and both laws of a pair.
+def risk_levels(result: Result, epsilons: Sequence[float], epsilon0: float | None = None) -> list[dict[str, Any]]:
+    """The risk at some levels, each at least 0, the largest over pairs and both laws of a pair, as JSON has it.
 
     estimate: P̂[|L̂| > ε], of `pair` and of the outputs of D or of D′ (`side`), with its standard error (asymptotic); None
     where it is not counted. lower: P[L > ε] is at least this in some pair and direction, certified (finite-sample).
     claimed: the same if the mechanism is ε₀-DP as the study claims, above 1 where that is refuted; None without such a claim.
-    """
-
-    epsilon: float
-    estimate: float | None
-    standard_error: float | None
-    pair: int | None
-    side: str | None
-    lower: float
-    epsilon0: float | None
-    claimed: float | None
-
-
-def risk_levels(result: Result, epsilons: Sequence[float], epsilon0: float | None = None) -> list[RiskLevel]:
-    """The risk at some levels, each at least 0; StudyError on any other, and where no cell has its counts.
-
-    epsilon0: of a claim of pure ε.
+    StudyError on any other level, and where no cell has its counts.
     """
     for epsilon in epsilons:
         if not (epsilon >= 0.0 and math.isfinite(epsilon)):
@@ -47,15 +32,14 @@ def risk_levels(result: Result, epsilons: Sequence[float], epsilon0: float | Non
     known = ~np.isnan(result["spectrum_lower"])
     if not known.any():
         raise StudyError("risk: no entry has all its counts yet")
-    return [_level(result, known, epsilon, epsilon0) for epsilon in epsilons]
-
-
-def _level(result: Result, known: np.ndarray, epsilon: float, epsilon0: float | None) -> RiskLevel:
-    bounds = result["epsilon"][known], result["spectrum_lower"][known]
-    lower = float(implied_lower(*bounds, np.array([epsilon]))[0])
-    below = epsilon0 is not None and epsilon < epsilon0
-    claimed = _SAFE * lower / -math.expm1(epsilon - epsilon0) if below and epsilon0 is not None else None
-    return RiskLevel(epsilon, *_estimate(result, epsilon), lower, epsilon0, claimed)
+    bounds = implied_lower(result["epsilon"][known], result["spectrum_lower"][known], np.array(epsilons, np.float64))
+    levels = []
+    for epsilon, lower in zip(epsilons, bounds.tolist(), strict=True):
+        below = epsilon0 is not None and epsilon < epsilon0
+        claimed = _SAFE * lower / -math.expm1(epsilon - epsilon0) if below and epsilon0 is not None else None
+        bound = {"lower": lower, "epsilon0": epsilon0, "claimed": claimed}
+        levels.append({"epsilon": epsilon, **dict(zip(_ESTIMATED, _estimate(result, epsilon), strict=True)), **bound})
+    return levels
 
 
 def _estimate(result: Result, epsilon: float) -> tuple[float | None, float | None, int | None, str | None]:
@@ -76,49 +60,32 @@ def _estimate(result: Result, epsilon: float) -> tuple[float | None, float | Non
     return share, error, pair, ("d", "d_prime")[side]
 
 
-@dataclass(frozen=True)
-class Error:
-    """The largest estimate at one level, and two standard errors of it; both asymptotic.
+def bootstrap(result: Result, replicates: int = 400) -> list[dict[str, Any]]:
+    """The largest estimate at each level, and two standard errors of it, both asymptotic; equal records give equal numbers.
 
-    method: "chunks" where every chunk of test outputs has a record of its own and there are at least 30 (bootstrap over
-    chunks, which also shows outputs that are not independent), "classes" else (multinomial over the classes of L̂, the
-    binomial error by simulation), "folds" where every sample teaches and tests (the same, fold by fold: what the sets change
-    from run to run it does not show), "errors" of `literal-knn` (binomial over testing errors); of
-    random tapes "weights" (bootstrap over chunks of draws from proposals) where there are at least 30, else "normal" (the
-    standard error itself).
-    """
-
-    epsilon: float
-    delta: float
-    pair: int
-    direction: str
-    standard_error: float
-    resampled: float
-    method: str
-
-
-def bootstrap(result: Result, replicates: int = 400) -> list[Error]:
-    """Resample the counts of the cell with the largest estimate at each level; equal records give equal numbers.
-
-    How chunks are put together in records may differ between runs, and with it the method. replicates: at least 2. StoreError:
-    counts that the result rests on are no longer in the store.
+    method: how the counts of its cell are resampled: "chunks" where every chunk of test outputs has a record of its own and there
+    are at least 30 (bootstrap over chunks, which also shows outputs that are not independent), "classes" else (multinomial over
+    the classes of L̂, the binomial error by simulation), "folds" where every sample teaches and tests (the same, fold by fold; it
+    does not show what the sets change from run to run), "errors" of `literal-knn` (binomial over testing errors); of random
+    tapes "weights" (bootstrap over chunks of draws from proposals) where there are at least 30, else "normal" (the standard
+    error itself). Runs may put chunks together in other records, and so have another method. replicates: at least 2.
+    StoreError: counts that the result rests on are no longer in the store.
     """
     rng = np.random.default_rng(result.study.seed)
     records = Records(result.layout.root)
     errors = []
     for column in np.flatnonzero(~np.isnan(result["spectrum_delta"])):
         place = (int(result["spectrum_pair"][column]), int(result["spectrum_direction"][column]), int(column))
-        level = float(result["epsilon"][column])
         method, values = result.method.resample(result.arrays, records, place, replicates, rng)
         errors.append(
-            Error(
-                epsilon=level,
-                delta=float(result["delta"][place]),
-                pair=place[0],
-                direction=DIRECTIONS[place[1]],
-                standard_error=float(result["standard_error"][place]),
-                resampled=float(values.std(ddof=1)),
-                method=method,
-            )
+            {
+                "epsilon": float(result["epsilon"][column]),
+                "delta": float(result["delta"][place]),
+                "pair": place[0],
+                "direction": DIRECTIONS[place[1]],
+                "standard_error": float(result["standard_error"][place]),
+                "resampled": float(values.std(ddof=1)),
+                "method": method,
+            }
         )
     return errors

@@ -1,8 +1,4 @@
-"""Sequential audits: what they found, and how a store says so again.
-
-A store keeps the wealths after each batch (`rounds`), and of each audit its claim, orientation and sizes (`audits`). Looks are
-read off the wealths, so that an audit that was interrupted, or goes on with a larger budget, is told as it stands.
-"""
+"""Sequential audits: what they found, and how a store says so again, by the wealths that it keeps after each batch."""
 
 from __future__ import annotations
 
@@ -149,10 +145,8 @@ class SequentialAudit:
             )
         ]
         cells = [
-            {
-                "pair": integer("pair", cell["pair"], 0),
-                **{name: real(name, cell[name]) for name in ("evidence", "p_value")},
-            }
+            {"pair": integer("pair", cell["pair"], 0)}
+            | {name: real(name, cell[name]) for name in ("evidence", "p_value")}
             for cell in body["cells"]
         ]
         rounds = Rounds(*(integer(name, body[name], 1) for name in ("chunk", "batch", "budget")))

@@ -73,11 +73,6 @@ class CertifiedOrder:
     direction: str | None
     estimate: float | None = None
 
-    @property
-    def is_above(self) -> bool:
-        """Whether the estimate is above what is claimed."""
-        return self.estimate is not None and self.estimate > self.claimed
-
 
 @dataclass(frozen=True)
 class CertifiedPure:
@@ -172,15 +167,11 @@ class Verdict(Shown):
             }
         )
 
-    @property
-    def _separation(self) -> dict[str, Any] | None:
-        if self.separation is None:
-            return None
-        has_leftover = bool(self.result.method.further_bounds)
-        return {name: value for name, value in vars(self.separation).items() if has_leftover or name != "leftover"}
-
     def to_dict(self) -> dict[str, Any]:
         """The object that `verify --format json` prints for one claim; all numbers are finite, or null."""
+        separation = None if self.separation is None else {**vars(self.separation)}
+        if separation and not self.result.method.further_bounds:
+            del separation["leftover"]
         return {
             "verdict": self.verdict,
             "claim": self.claim.text,
@@ -192,7 +183,7 @@ class Verdict(Shown):
             "cells_planned": self.known.size,
             "family": self.family,
             "bound": self.bound,
-            "separation": self._separation,
+            "separation": separation,
             **({} if self.order is None else {"certified_order": vars(self.order)}),
             **({} if self.pure is None else {"certified_pure": finite(vars(self.pure))}),
             "cells": self.cells(),
@@ -247,7 +238,7 @@ def verify(result: Result, claim: Claim | str | None = None) -> Verdict:
         verdict = NOT_SEPARABLE
         separation = _separate(result, claimed, error)
     else:
-        is_above = order is not None and order.is_above
+        is_above = order is not None and order.estimate is not None and order.estimate > order.claimed
         verdict = CONSISTENT if known.any() and not is_above and result.depends is None else NOT_SEPARABLE
     return Verdict(result, claim, verdict, known, claimed, error, separation, order)
 
@@ -313,10 +304,7 @@ def worst(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def careful_error(result: Result, column: int | None = None) -> Floats:
-    """Standard error of each cell's estimate with (x + 1)/(n + 2) put in, so never 0; NaN where counts are missing. Asymptotic.
-
-    Where few outputs fell into a set, the plain one is far too small: e^ε times no output is 0. column: of one ε, (pairs, 2, 1).
-    """
+    """Standard errors with (x + 1)/(n + 2) put in, so never 0, since e^ε times no output is 0; asymptotic; column: of one ε."""
     arrays = result.arrays
     if column is not None:
         arrays = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any
 
@@ -47,30 +47,20 @@ class Inconclusive(HpcdpError):
 
 
 class PairOfLaws:
-    """A function on two databases. takes_rng: whether it is given `rng`; repeats: whether a rerun draws the same."""
+    """A function on two databases. repeats: whether a rerun draws the same."""
 
     def __init__(self, function: Callable[..., Any], d: Any, d_prime: Any, seed: int) -> None:
         """seed: a whole number >= 0; all draws follow from it where the function takes `rng`."""
-        self._mechanism = bind(function, {}, name_of(function), reproducible=False, keys=("f", "f"))
+        self.mechanism = bind(function, {}, name_of(function), reproducible=False, keys=("f", "f"))
         self._databases = [
             np.asarray(given) if isinstance(given, list | tuple | float | int) else given for given in (d, d_prime)
         ]
         self._seed, self._schema = seed, self._look(seed)
 
-    @property
-    def takes_rng(self) -> bool:
-        """Whether the function draws from the generator that it is given."""
-        return self._mechanism.takes_rng
-
-    @property
-    def vectorised(self) -> bool:
-        """Whether the function takes `size`, and returns so many outputs."""
-        return self._mechanism.vectorised
-
     def _look(self, seed: int) -> Schema:
         """What outputs look like, by a few of both sides, and whether they come again."""
-        first, other, again = (self._chunk(side, _PILOT_STAGE, 0, _FIRST, seed, None) for side in (0, 1, 0))
-        self.repeats = self.takes_rng and np.array_equal(first, again)
+        first, other, again = (self._chunk(side, _FIRST, _PILOT_STAGE, 0, seed, None) for side in (0, 1, 0))
+        self.repeats = self.mechanism.takes_rng and np.array_equal(first, again)
         return widest([schema_of(first), schema_of(other)])
 
     def __call__(self, side: int, stage: str, size: int, /) -> Outputs:
@@ -80,20 +70,17 @@ class PairOfLaws:
     def chunks(self, side: int, stage: str, size: int) -> Iterator[Outputs]:
         """The same in chunks."""
         for number, start in enumerate(range(0, size, CHUNK)):
-            yield self._chunk(side, stage, number, min(CHUNK, size - start), self._seed, self._schema)
+            yield self._chunk(side, min(CHUNK, size - start), stage, number, self._seed, self._schema)
 
-    def _chunk(self, side: int, stage: str, number: int, size: int, seed: int, schema: Schema | None) -> Outputs:
+    def _chunk(self, side: int, size: int, stage: str, number: int, seed: int, schema: Schema | None) -> Outputs:
         key = (side, (*STAGES, _PILOT_STAGE).index(stage), number)
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
-        return canonicalise(self._mechanism.draw(self._databases[side], size, rng), size, schema)
+        return canonicalise(self.mechanism.draw(self._databases[side], size, rng), size, schema)
 
     def seconds_per_draw(self) -> float:
         """Seconds that one output of each side takes, by calls that no test sees."""
         draw = partial(self._chunk, stage=_PILOT_STAGE, number=1, seed=self._seed, schema=self._schema)
-        timings = [
-            time_draws(lambda size: draw(0, size=size), CHUNK),
-            time_draws(lambda size: draw(1, size=size), CHUNK),
-        ]
+        timings = [time_draws(partial(draw, side), CHUNK) for side in (0, 1)]
         return sum(timing.per_draw + timing.per_call / CHUNK for timing in timings)
 
 
@@ -127,8 +114,7 @@ class Check:
     def declare(self, weight: int, level: float, most: int) -> Declared:
         """What is to be declared of it: the fewest draws that catch what is to be caught, at most so many."""
         sizes, power = plan_sizes(self.claim, self.catches, level, most)
-        draws = (sizes.learn, sizes.choose, sizes.test)
-        return Declared(**self.given, weight=weight, level=level, draws=draws, power=power)
+        return Declared(**self.given, weight=weight, level=level, draws=astuple(sizes), power=power)
 
 
 def check_of(key: str, f: Any, d: Any, d_prime: Any, claim: Any, catches: Any, seconds: Any, module: str = "") -> Check:
@@ -186,9 +172,7 @@ class Finding:
     level: float
     lower: float
     seed: int
-    takes_rng: bool
-    vectorised: bool
-    repeats: bool
+    pair: PairOfLaws
 
     @property
     def violated(self) -> bool:
@@ -197,10 +181,7 @@ class Finding:
 
 
 def make(check: Check, declared: Declared, fresh: str | None = None) -> Finding:
-    """Draw what is declared, and test; Inconclusive where that has too little power.
-
-    MechanismError where the function failed, or its draws are not independent.
-    """
+    """Draw what is declared, and test; Inconclusive: too little power; MechanismError: the function failed, or draws depend."""
     if declared.power < LEAST_POWER:
         raise Inconclusive(
             f"inconclusive: {check.key} would find {check.catches} with probability {percent(declared.power)} alone, by "
@@ -214,9 +195,7 @@ def make(check: Check, declared: Declared, fresh: str | None = None) -> Finding:
     test = declared.sizes.test
     seen = [sum(cell.count(outputs) for outputs in pair.chunks(side, "test", test)) for side in (0, 1)]
     lower = float(lower_bound(cell, seen, test, declared.level))
-    return Finding(
-        cell, (seen[0], seen[1]), test, declared.level, lower, seed, pair.takes_rng, pair.vectorised, pair.repeats
-    )
+    return Finding(cell, (seen[0], seen[1]), test, declared.level, lower, seed, pair)
 
 
 def _refuse_dependent(first: Outputs, second: Outputs) -> None:
@@ -249,7 +228,7 @@ def violated(check: Check, finding: Finding) -> str:
     first, other = ("D", "D'") if cell.direction == "forward" else ("D'", "D")
     rerun = (
         f"seed {finding.seed:#x}: a rerun draws the same"
-        if finding.repeats
+        if finding.pair.repeats
         else "the function has randomness of its own: a rerun draws anew, and spends the rate again"
     )
     return "\n".join(

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -186,11 +187,7 @@ class Cell:
 
 
 def lower_bound(cell: Cell, counts: ArrayLike, test: int, level: float) -> Floats:
-    """Lower bound on a − e^ε·b, shape (…,); finite-sample, it is too large with probability <= level.
-
-    Where it is no larger than the claimed δ it may come back smaller. The claim is violated where it is larger. cell: chosen
-    without the draws that are counted. counts: of D and D', outputs in its set of `test` draws each, shape (…, 2).
-    """
+    """Lower bound on a − e^ε·b, shape (…,), finite-sample; what is not above the claim may be smaller yet. counts: (…, 2)."""
     both = np.asarray(counts, np.int64)
     x0, x1 = (both[..., side] for side in ((0, 1) if cell.direction == "forward" else (1, 0)))
     return np.asarray(joint_lower(x0, test, x1, test, math.exp(cell.epsilon), level, floor=cell.claimed))
@@ -222,20 +219,11 @@ def _end(claim: Claim) -> float:
 
 
 def choose_cell(draws: Draws, sizes: Sizes, levels: Floats, claimed: Floats) -> Cell:
-    """Learn sets of each view from some draws, and choose by others the cell that promises the clearest violation.
-
-    That is the largest distance from the claim in standard errors of a test with as many draws as 1/n = 1/choose + 1/test says;
-    else a few draws that choose would send the test to rare sets. levels, claimed: ε and the largest δ allowed there, (E,).
-    """
+    """Learn sets by some draws, and choose by others the cell furthest above the claim in standard errors of a test."""
     learned = [draws(side, "learn", sizes.learn) for side in (0, 1)]
     chosen = [draws(side, "choose", sizes.choose) for side in (0, 1)]
-    best: tuple[float, Cell] | None = None
-    for view in views_of(*learned):
-        candidate = _best_of(view, learned, chosen, sizes, levels, claimed)
-        if best is None or candidate[0] > best[0]:
-            best = candidate
-    assert best is not None
-    return best[1]
+    found = [_best_of(view, learned, chosen, sizes, levels, claimed) for view in views_of(*learned)]
+    return max(found, key=itemgetter(0))[1]
 
 
 def _best_of(
@@ -249,17 +237,15 @@ def _best_of(
         np.bincount(np.searchsorted(edges, view.apply(outputs), "right"), minlength=edges.size + 1)
         for outputs in chosen
     ]
-    best: tuple[float, Cell] | None = None
+    found = []
     for direction, first in (("forward", order), ("reverse", order[::-1])):
         p, q = tested if direction == "forward" else tested[::-1]
         score = _scores(np.cumsum(p[first])[:, None], np.cumsum(q[first])[:, None], sizes, levels, claimed)
         row, column = (int(i) for i in np.unravel_index(int(score.argmax()), score.shape))
-        if best is None or score[row, column] > best[0]:
-            intervals = _intervals(edges, first[: row + 1])
-            cell = Cell(direction, float(levels[column]), float(claimed[column]), view, intervals)
-            best = float(score[row, column]), cell
-    assert best is not None
-    return best
+        intervals = _intervals(edges, first[: row + 1])
+        cell = Cell(direction, float(levels[column]), float(claimed[column]), view, intervals)
+        found.append((float(score[row, column]), cell))
+    return max(found, key=itemgetter(0))
 
 
 def _scores(x0: Ints, x1: Ints, sizes: Sizes, levels: Floats, claimed: Floats) -> Floats:

@@ -23,10 +23,7 @@ _ELSEWHERE = mmap.mmap(-1, 1)  # not 0 once a check ran in a copy of this proces
 
 @dataclass
 class _Made:
-    """What the checks of one test did, and what pytest showed of it. told: lines that a report has. number: of checks.
-
-    process: the test's own.
-    """
+    """What a test's checks did, and what pytest showed of it. told: lines that a report has. process: the test's own."""
 
     lines: list[str] = field(default_factory=list)
     told: int = 0

@@ -42,12 +42,7 @@ print(f"counts {{x0}}, {{x1}} of {{n}}: at least {{bound:.6g}}:", "violated" if 
 
 
 def write_script(check: Check, finding: Finding, root: Path) -> str:
-    """The script, to be run in the root folder of the tests.
-
-    It needs no hpcdp. Its limits are those of Clopper and Pearson at half the level each, finite-sample and a little wider than
-    the check's. What is a global neither of the function's module nor of the test's is written out, if it is an array of at most
-    64 numbers, and else left to be filled in.
-    """
+    """The script, run in the tests' root without hpcdp; what it cannot import or write as 64 numbers is left to be filled in."""
     cell = finding.cell
     modules = [sys.modules.get(name) for name in (getattr(check.function, "__module__", ""), check.module)]
     given = {"f": check.function, "d": check.d, "d_prime": check.d_prime}
@@ -99,13 +94,10 @@ def _literal(value: Any) -> str:
 
 
 def _draw(check: Check, finding: Finding) -> str:
-    copied = (
-        "database.copy()"
-        if not isinstance(check.d, list | tuple) and hasattr(check.d, "copy")
-        else "np.array(database)"
-    )
-    rng = ", rng=rng" if finding.takes_rng else ""
-    return f"made = f({copied}, size=n{rng})" if finding.vectorised else f"made = [f({copied}{rng}) for _ in range(n)]"
+    is_copied = not isinstance(check.d, list | tuple) and hasattr(check.d, "copy")
+    given, mechanism = "database.copy()" if is_copied else "np.array(database)", finding.pair.mechanism
+    call = f"f({given}{', size=n' * mechanism.vectorised}{', rng=rng' * mechanism.takes_rng})"
+    return f"made = {call}" if mechanism.vectorised else f"made = [{call} for _ in range(n)]"
 
 
 def _shown(view: View, intervals: tuple[tuple[float, float], ...]) -> tuple[str, str]:

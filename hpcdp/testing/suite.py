@@ -29,7 +29,6 @@ FILE = "hpcdp-checks.json"
 AGAIN = "declare it: pytest --hpcdp-declare"
 
 _VERSION, _MOST_BYTES = 1, 16 << 20
-_FOLDER = "hpcdp/verdicts"
 
 
 @dataclass(frozen=True)
@@ -127,10 +126,7 @@ def _read_check(key: str, entry: Mapping[str, Any]) -> Declared:
 
 
 class Suite:
-    """root: the folder of the declaration. salt: of fresh draws. record: pytest's cache, where verdicts are to be kept.
-
-    decides: whether all checks that were declared find what they are to find often enough.
-    """
+    """The checks of one run. salt: of fresh draws. record: pytest's cache. decides: whether all declared ones have power."""
 
     def __init__(self, root: Path, false_alarm: float, salt: str | None, declares: bool, record: Any) -> None:
         """StudyError where the file is no declaration. false_alarm: of a run, above 0 and below 1."""
@@ -170,16 +166,16 @@ class Suite:
         known = None if name is None else _read(self._record, name)
         if known is None:
             finding = make(check, declared, self._salt)
-            known = Verdict(passed(check, declared), None)
+            said, script = passed(check, declared), None
             if finding.violated:
-                known = Verdict(violated(check, finding), write_script(check, finding, self._path.parent))
+                said, script = violated(check, finding), write_script(check, finding, self._path.parent)
             if name is not None:
-                _write(self._record, name, known)
+                self._record.set(name, {"said": said, "script": script})
         else:
-            known = Verdict(f"{known.said}\n  (the recorded verdict: nothing was drawn anew)", known.script)
-        if known.script is not None:
-            raise PrivacyViolation(known.said, known.script)
-        return known.said
+            said, script = f"{known[0]}\n  (the recorded verdict: nothing was drawn anew)", known[1]
+        if script is not None:
+            raise PrivacyViolation(said, script)
+        return said
 
     def write(self) -> None:
         """Declare what was met: what is declared already as it is given stays, with its draws."""
@@ -239,46 +235,26 @@ def rate_of_a_run(false_alarm: str, runs: str) -> float:
     return value / int(runs)
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What is said of a check; script: where its claim is violated, else None. It is kept while nothing changed that it rests on.
-
-    Kept verdicts are JSON in pytest's cache. A function that takes no rng draws other outputs each time: there the first verdict
-    on an installation stands.
-    """
-
-    said: str
-    script: str | None
-
-
 def verdict_name(check: Check, declared: Declared, salt: str | None) -> str | None:
-    """What a verdict is kept by; None where it cannot be told whether something changed.
-
-    It is a digest of the installed distributions' records, of the function's code and what that reads, of the databases, of
-    the declaration, of the key and of the salt.
-    """
+    """What a verdict is kept by: a digest of all that it rests on, without rng the first stands; None where there is none."""
     f, d, d_prime = check.function, check.d, check.d_prime
     try:
         code = digest_function(lambda: (f, d, d_prime))
     except StudyError:  # something that it reads has no digest
         return None
     machine = [sys.version, platform.platform(), platform.machine()]
-    return digest_json([check.key, asdict(declared), salt, digest_installed(), code, machine])
+    digest = digest_json([check.key, asdict(declared), salt, digest_installed(), code, machine])
+    return f"hpcdp/verdicts/{digest}"
 
 
-def _read(cache: Any, name: str) -> Verdict | None:
-    """The verdict of this name, if there is one."""
-    content = cache.get(f"{_FOLDER}/{name}", None)
+def _read(cache: Any, name: str) -> tuple[str, str | None] | None:
+    """The verdict of this name, if there is one: what is said, and the script of a violation."""
+    content = cache.get(name, None)
     if isinstance(content, dict) and content.keys() == {"said", "script"}:
         said, script = content["said"], content["script"]
         if isinstance(said, str) and (script is None or isinstance(script, str)):
-            return Verdict(said, script)
+            return said, script
     return None
-
-
-def _write(cache: Any, name: str, verdict: Verdict) -> None:
-    """Keep a verdict."""
-    cache.set(f"{_FOLDER}/{name}", asdict(verdict))
 
 
 def digest_installed() -> str:

@@ -24,13 +24,14 @@ from some_slow import some_slow
 from studies import make_study
 
 from hpcdp import load_result
+from hpcdp._base.files import to_toml
 from hpcdp.driver.driver import run
 from hpcdp.errors import StoreError, StudyError
 from hpcdp.report import colours
 from hpcdp.report.colours import DARK, LIGHT, drawn_colours, seen_in
 from hpcdp.report.export import write_export
 from hpcdp.report.html.page import render, write_page
-from hpcdp.report.html.provenance import failure_words, redacted, short_claim, shortened, stop_words, to_toml
+from hpcdp.report.html.provenance import failure_words, redacted, short_claim, shortened, stop_words
 from hpcdp.report.sentences import sentence_of
 from hpcdp.report.tables import MARKS
 from hpcdp.results.audit import audit

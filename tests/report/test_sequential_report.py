@@ -16,11 +16,11 @@ from journals import records
 from pages import EVIL, STUDIES, Page, audit_batches, check_text_only, compare, make_store, page_of
 
 from hpcdp import load_result
+from hpcdp._base.files import to_toml
 from hpcdp.errors import StoreError
 from hpcdp.report.audit import looks_table
 from hpcdp.report.colours import CERTIFIED, CLAIM, QUIET
 from hpcdp.report.html.page import render
-from hpcdp.report.html.provenance import to_toml
 from hpcdp.results.sequential import Look
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import read_record

@@ -387,7 +387,7 @@ def test_claims_are_ranked_and_errors_resampled(result: Result) -> None:
     assert found.fits[0].claim == "gaussian(mu=1.0)"
     assert found.steps[0].separable
     for error in bootstrap(result):
-        assert error.resampled == pytest.approx(error.standard_error, rel=0.5)
+        assert error["resampled"] == pytest.approx(error["standard_error"], rel=0.5)
 
 
 def taped(folder: Path, epsilon: float, **changes: Any) -> Path:

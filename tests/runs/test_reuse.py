@@ -249,9 +249,9 @@ def test_what_is_derived_counts_the_pool(client, tmp_path):
     np.testing.assert_allclose(stated, share_radius([0.0, 0.5, 3.0], 400, 0.05 / (2 * 3 * len(result.pairs)) / 5))
     assert {statement.alpha for statement in result.accuracy()} == {None}
     errors = bootstrap(result)
-    assert {error.method for error in errors} == {"folds"}
+    assert {error["method"] for error in errors} == {"folds"}
     for error in errors[:2]:
-        assert error.resampled == pytest.approx(error.standard_error, rel=0.2)
+        assert error["resampled"] == pytest.approx(error["standard_error"], rel=0.2)
     # ε at given δ: from the bounds on δ, as no one set was counted by all samples
     lower = result["lower"][..., 0].max()
     assert result.epsilon_at(0.2).lower >= log((1 - 0.2) / (1 - lower)) - 1e-12 > 0.0

@@ -29,7 +29,7 @@ def test_the_risk_is_that_of_the_laws_and_grows_when_outputs_are_merged(tmp_path
     shown = json.loads(call("show", first.store, "--risk", "0.4", "--risk", "0.41", "--format", "json").stdout)
     assert list(shown) == ["name", "complete", "confidence", "risk"]
     level, other = shown["risk"]
-    for found, true in ((level["estimate"], 0.1), (risk_levels(merged, [0.4])[0].estimate, 0.5)):
+    for found, true in ((level["estimate"], 0.1), (risk_levels(merged, [0.4])[0]["estimate"], 0.5)):
         assert abs(found - true) < 5 * math.sqrt(true * (1 - true) / 40_000)
     assert (level["pair"], level["side"]) == (0, "d")  # of D′ it is .01
     outputs = first["exceed"][0, :, 1]
@@ -48,13 +48,13 @@ def test_the_risk_is_that_of_the_laws_and_grows_when_outputs_are_merged(tmp_path
 def test_a_refuted_claim_says_so_and_other_sets_have_no_estimate(tmp_path):
     found = risk_store(tmp_path, LAWS, "dp(epsilon=0.2)", etas=[])
     assert "refuted" in call("show", found.store, "--risk", "0.4").stdout
-    assert risk_levels(found, [0.0], 0.2)[0].claimed > 0.5
+    assert risk_levels(found, [0.0], 0.2)[0]["claimed"] > 0.5
     arrays = {**found.arrays, "spectrum_lower": (("epsilon",), np.full(2, np.nan))}
     with pytest.raises(ValueError, match="has all its counts"):
         risk_levels(type(found)(found.study, found.store, False, found.pairs, arrays, []), [0.4])
     refined = found.study.model_copy(update={"estimate": found.study.estimate.model_copy(update={"refine": 1000})})
     result = type(found)(refined, found.store, True, found.pairs, found.arrays, [])
-    assert risk_levels(result, [0.4])[0].estimate is None
+    assert risk_levels(result, [0.4])[0]["estimate"] is None
 
 
 def test_what_is_wrong_is_said(tmp_path):

@@ -127,11 +127,11 @@ def stores(tmp_path_factory, client):
 def test_bootstrap_of_a_store(stores, name, method):
     result = load_result(stores / f"{name}.zarr")
     errors = bootstrap(result, replicates=2000)
-    assert [e.epsilon for e in errors] == LEVELS
-    assert {e.method for e in errors} == {method}
+    assert [e["epsilon"] for e in errors] == LEVELS
+    assert {e["method"] for e in errors} == {method}
     for error, row in zip(errors, result.spectrum(), strict=True):
-        assert (error.pair, error.direction, error.delta) == (row["pair"], row["direction"], row["delta"])
-        assert error.resampled == pytest.approx(error.standard_error, rel=4 / math.sqrt(4000))
+        assert (error["pair"], error["direction"], error["delta"]) == (row["pair"], row["direction"], row["delta"])
+        assert error["resampled"] == pytest.approx(error["standard_error"], rel=4 / math.sqrt(4000))
     assert bootstrap(result, replicates=50) == bootstrap(result, replicates=50)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from commands import call
 
+from hpcdp._base.files import to_toml
 from hpcdp.driver.driver import run
 from hpcdp.engine.progress import Silent
 from hpcdp.errors import HpcdpError
-from hpcdp.report.html.provenance import to_toml
 from hpcdp.results.result import Result
 from hpcdp.study.file import Study
 

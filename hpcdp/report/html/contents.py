@@ -66,9 +66,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """One result as a page says it. key: of its place in the page. state: in a word, empty of a complete store whose code never
-    changed; banner: the same in sentences. summary: headings and words for who decides on a release.
-    """
+    """One result as a page says it. key: of its place. state, banner: in a word and in sentences, empty of a complete store."""
 
     key: str
     name: str

@@ -39,11 +39,7 @@ _number = count()
 
 
 def write_page(subjects: Result | Audit | Sequence[Result | Audit], path: str | Path, show_rows: bool = False) -> None:
-    """Write a page of one or several results or audits to a file (.html or .htm); equal stores give equal bytes.
-
-    A link at the path is replaced, not followed. show_rows: what is in the most exposed rows, inline databases, local paths and
-    texts of exceptions too: all private. StudyError: another kind of file, or rows are asked for of a study that has none.
-    """
+    """Write a page of results or audits, the same of equal stores; show_rows: with what is private; the path: `check_path`."""
     check_path(path, PAGES)
     text = render(subjects if isinstance(subjects, Sequence) else [subjects], show_rows)
     target = Path(path)
@@ -56,7 +52,7 @@ def render(subjects: Sequence[Result | Audit], show_rows: bool = False) -> str:
     """The text of a page."""
     reports = [describe(subject, f"r{number}", show_rows) for number, subject in enumerate(subjects)]
     sections = [section for report in reports for section in report.sections]
-    used = {column.mark for section in sections for table in section.tables for column in table.page_columns}
+    used = {column.mark for section in sections for table in section.tables for column in table.columns_of("page")}
     colours = drawn_colours(picture.svg for section in sections for picture in section.pictures)
     drawn = {theme: {colour: seen_in(theme, colour) for colour in colours} for theme in THEMES}
     style = environment().get_template("style.css").render(themes=THEMES, drawn=drawn)
@@ -103,16 +99,17 @@ def fragment_of(value: Any) -> str:
 
 
 @fragment_of.register
-def _of_result(result: Result) -> str:
-    """A result beside the claim of its study, if it makes one that can be judged by it."""
-    claim = result.claim
-    return _of(result, claim, judge(result, claim), "result")
-
-
-@fragment_of.register
-def _of_verdict(verdict: Verdict) -> str:
-    """A verdict with the spectrum beside its claim."""
-    return _of(verdict.result, verdict.claim, verdict, "verdict")
+def _of_judged(subject: Result | Verdict) -> str:
+    """A result beside the claim of its study, if it makes one that can be judged by it; or beside that of a verdict."""
+    result, name = (subject, "result") if isinstance(subject, Result) else (subject.result, "verdict")
+    claim, judged = subject.claim, judge(subject, subject.claim) if isinstance(subject, Result) else subject
+    shown = "spectrum" if "spectrum" in result.notions else result.notions[0]
+    tables = NOTIONS[shown](result, claim).tables[:1]
+    said, where = sentence_of(result, judged), f"{name}.to_dataframe() holds them"
+    if shown == "spectrum":
+        where = f"print({name}) shows them, and {name}.to_dataframe() holds every entry"
+    few = [_few(table, where, said.epsilon) for table in tables]
+    return _render(result, said.text, few, small_picture(result, shown, claim, _key()) if tables else None)
 
 
 @fragment_of.register
@@ -138,16 +135,6 @@ def _of_spectrum(spectrum: Spectrum) -> str:
     words = f"Lower bounds hold together at confidence {sure}; they say nothing of how large δ is at most."
     tables = [_few(Table("Spectrum", columns, entries), "spectrum.to_dataframe() holds them")]
     return _page("Spectrum", True, words, tables, curve_picture(spectrum, _key()))
-
-
-def _of(result: Result, claim: Any, judged: Verdict | None, name: str) -> str:
-    shown = "spectrum" if "spectrum" in result.notions else result.notions[0]
-    tables = NOTIONS[shown](result, claim).tables[:1]
-    said, where = sentence_of(result, judged), f"{name}.to_dataframe() holds them"
-    if shown == "spectrum":
-        where = f"print({name}) shows them, and {name}.to_dataframe() holds every entry"
-    few = [_few(table, where, said.epsilon) for table in tables]
-    return _render(result, said.text, few, small_picture(result, shown, claim, _key()) if tables else None)
 
 
 def _few(whole: Table, where: str, epsilon: float | None = None) -> Table:

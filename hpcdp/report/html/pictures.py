@@ -1,14 +1,11 @@
-"""The pictures of a page: the same that `plot` draws, each with words for who cannot see it, as inline SVG.
-
-Text stays text, ids are of one figure alone, colours are attributes that a style sheet may change.
-"""
+"""The pictures of a page: the same that `plot` draws, each with words for who cannot see it, as inline SVG."""
 
 from __future__ import annotations
 
 import io
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
@@ -101,11 +98,10 @@ def audit_picture(audit: Audit, key: str) -> Picture:
         f"The claimed trade-off curve and the box of pair {box.pair}, {box.orientation}, at η = {box.eta:.4g}; its margin to the "
         f"claim is {at_least(box.margin, '+.4g')}. The table below has every box."
     )
-    with _fonts():
-        figure = draw_audit(audit, upright=True)
-    for axis, title in zip(figure.axes, ("", "around its box"), strict=True):
-        axis.set_title(title)
-    return _picture(figure, f"{key}-audit", f"Audit of {audit.claim.text}", words)
+    titles = ("", "around its box")
+    return _redrawn(
+        lambda: draw_audit(audit, upright=True), f"{key}-audit", f"Audit of {audit.claim.text}", words, titles
+    )
 
 
 def sequential_picture(audit: SequentialAudit, key: str) -> Picture:
@@ -116,31 +112,34 @@ def sequential_picture(audit: SequentialAudit, key: str) -> Picture:
         f"at least {at_least(last.evidence, '.4g')} after {last.samples:,} samples per database. The line at {audit.needed:g} is "
         "what refutes the claim. The table below has numbers."
     )
-    with _fonts():
-        figure = draw_sequential(audit)
-    figure.set_size_inches(*_SIZE)
-    figure.axes[0].set_title("")
-    return _picture(figure, f"{key}-batches", f"Evidence against {audit.claim}", words)
+    return _redrawn(lambda: draw_sequential(audit), f"{key}-batches", f"Evidence against {audit.claim}", words)
 
 
 def pure_pictures(result: Result, _: Claim | None, key: str) -> list[Picture]:
     """Certified limits of pure ε."""
-    with _fonts():
-        figure = FIGURES[result.notions[0]](result)
-    figure.set_size_inches(*_SIZE)
-    figure.axes[0].set_title("")
     words = "Certified limits and published figures of pure ε, pair by pair. The table below has every number."
-    return [_picture(figure, f"{key}-pure", "Pure ε", words)]
+    return [_redrawn(lambda: FIGURES[result.notions[0]](result), f"{key}-pure", "Pure ε", words)]
 
 
 def risk_pictures(result: Result, _: Claim | None, key: str) -> list[Picture]:
     """Sampled sensitivities."""
-    with _fonts():
-        figure = draw_sensitivities(result, upright=True)
     words = (
         "A histogram of sampled sensitivities and their empirical distribution, with the sensitivity of every cover."
     )
-    return [_picture(figure, f"{key}-risk", "Sampled sensitivities", words)]
+    return [
+        _redrawn(lambda: draw_sensitivities(result, upright=True), f"{key}-risk", "Sampled sensitivities", words, ())
+    ]
+
+
+def _redrawn(drawing: Callable[[], Any], key: str, caption: str, words: str, titles: Sequence[str] = ("",)) -> Picture:
+    """What `plot` draws too, as a page has it. titles: of its first axes, in place of their own."""
+    with _fonts():
+        figure = drawing()
+    if len(figure.axes) == 1:
+        figure.set_size_inches(*_SIZE)
+    for axis, title in zip(figure.axes, titles, strict=False):
+        axis.set_title(title)
+    return _picture(figure, key, caption, words)
 
 
 DRAWN: Mapping[str, Callable[[Result, Claim | None, str], list[Picture]]] = {
@@ -197,10 +196,7 @@ def _picture(figure: Any, key: str, caption: str, words: str) -> Picture:
 
 
 def to_svg(figure: Any, key: str, title: str, description: str) -> str:
-    """A figure as an SVG element for a page; equal figures give equal text.
-
-    key: begins every id, so that several figures fit in a page. title, description: what is read aloud in place of it.
-    """
+    """A figure as an SVG element, equal for equal ones; key: begins every id; title, description: what is read aloud for it."""
     figure.patch.set_visible(False)
     for axis in figure.axes:
         axis.patch.set_visible(False)

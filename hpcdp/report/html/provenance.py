@@ -1,7 +1,4 @@
-"""Where a result comes from: its study, digests, versions and times, all of them from the store.
-
-A study and what was said of its runs are told as they may be handed on: without inline databases, local paths or texts of others.
-"""
+"""Where a result comes from, as the store says it and as it may be handed on: without databases, paths or texts of others."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from hpcdp._base.asked import option
+from hpcdp._base.files import to_toml
 from hpcdp._base.raised import readable
 from hpcdp.errors import DamagedError, StudyError
 from hpcdp.keys import digest_array, digest_json
@@ -38,7 +36,6 @@ _PATHS = ("file", "files", "folder")  # keys whose values are paths, however sho
 _READ = re.compile(r"\s*(file|store)\s*\((.*)\)\s*", re.DOTALL)
 _RAISED = re.compile(r"^(.*? raised [^\s:]+)")
 _PATH = re.compile(r"(?:(?<= )~|\S*[/\\]).*(?= raised )")  # to its end, as folders have spaces too
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _RUNS, _FAILED, _DATABASES = 20, 20, 20  # that a page lists
 
 
@@ -227,33 +224,3 @@ def failure_words(line: str) -> str:
 def stop_words(text: str) -> str:
     """Why a run ended early, without paths."""
     return " ".join(LEFT_OUT if _is_path(word) else word for word in readable(text).split())
-
-
-def to_toml(study: Mapping[str, Any]) -> str:
-    """Sections with their keys; what is None is left out, as a file has no such value."""
-    parts = []
-    for name, section in study.items():
-        if section is None:
-            continue
-        lines = [f"{_key(key)} = {_value(value)}" for key, value in section.items() if value is not None]
-        parts.append("\n".join([f"[{_key(name)}]", *lines]))
-    return "\n\n".join(parts) + "\n"
-
-
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _text(name)
-
-
-def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, Mapping):
-        inside = ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items() if item is not None)
-        return f"{{ {inside} }}" if inside else "{}"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_value, value))}]"
-    return json.dumps(value)

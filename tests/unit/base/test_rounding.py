@@ -22,7 +22,6 @@ from hpcdp.report.notions import show_as
 from hpcdp.report.notions import text as text_of
 from hpcdp.results.audit import audit
 from hpcdp.results.comparison import compare
-from hpcdp.results.risk import Error
 from hpcdp.results.sequential import Look, Rounds, SequentialAudit
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import parse_claim
@@ -107,7 +106,15 @@ def test_show_accuracy(result, monkeypatch) -> None:
     rng = np.random.default_rng(3)
     stated = [Statement(e, *10.0 ** rng.uniform(-4.0, -1.0, 2)) for e in EPSILONS]
     result.__dict__["accuracy"] = lambda: stated
-    errors = [Error(e, 0.1, 0, "forward", 0.1, 0.1, "classes") for e in EPSILONS]
+    error = {
+        "delta": 0.1,
+        "pair": 0,
+        "direction": "forward",
+        "standard_error": 0.1,
+        "resampled": 0.1,
+        "method": "classes",
+    }
+    errors = [{"epsilon": e, **error} for e in EPSILONS]
     monkeypatch.setattr("hpcdp.report.levels.bootstrap", lambda _: errors)
     try:
         text = show_as(result, "table", {"accuracy": True})

@@ -158,10 +158,10 @@ def test_files_that_the_docs_name_are_there() -> None:
 
 OF_ONE_METHOD = {
     "hpcdp.results.levels": {"hpcdp.methods.sample_split.derive"},  # whose arrays it reads
-    "hpcdp.report.interval": {
+    "hpcdp.report.pure": {
         "hpcdp.methods.histogram.interval",
         "hpcdp.methods.histogram.decisions",
-    },  # the page of that method
+    },  # pure ε is told of that method too
 }
 """Modules outside of methods that know a particular one, and what of it they import."""
 
