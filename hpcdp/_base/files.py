@@ -43,12 +43,7 @@ def own_folder(parent: Path) -> Path | None:
 
 
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
-    """What a file holds; a device or a pipe, which may never end, is not opened.
-
-    Raises:
-        ValueError: it is no regular file, or is larger than `most` bytes; the message does not name it.
-        OSError: there is none, or it cannot be read.
-    """
+    """What a file holds; ValueError, which does not name it, where it is no regular file or larger than `most` bytes."""
     with open_regular(path, most) as file:
         data = file.read(most + 1)
     _refuse_large(len(data), most)
@@ -109,11 +104,7 @@ def read_tail(path: Path, most: int) -> bytes:
 
 
 def make_folders(base: Path, path: Path) -> None:
-    """Make a folder and its parents below `base`, which is never made anew; FileNotFoundError where that is gone.
-
-    Raises:
-        StoreError: one of them is a symbolic link; `base` itself may be one.
-    """
+    """Make a folder and its parents below `base`, which must be there; StoreError where one of them is a symbolic link."""
     for part in _below(base, path):
         with suppress(FileExistsError):
             os.mkdir(part)
@@ -130,9 +121,7 @@ def refuse_links_to(base: Path, path: Path) -> None:
 
 
 def _below(base: Path, path: Path) -> list[str]:
-    """The path and those of its parents that are below `base`, outermost first; none where it is not below. As text: objects
-    would take most of the time of writing a small file.
-    """
+    """The path and its parents below `base`, outermost first, as text: objects take most of the time of a small file."""
     parts, own = path.parts, base.parts
     if parts[: len(own)] != own or path.root != base.root:
         return []

@@ -24,10 +24,7 @@ _for_programs: dict[str, str] = {}
 
 
 def worker_environment() -> dict[str, str]:
-    """What this process's environment lacks to be that of a worker on this machine.
-
-    Two workers that hash differently would draw differently where sets are ordered.
-    """
+    """What this process's environment lacks to be a worker's here; sets have one order, so that equal draws are equal."""
     lacks = {name: "1" for name in VARIABLES if name not in os.environ}
     if os.environ.get("PYTHONHASHSEED") in (None, "0"):
         lacks["PYTHONHASHSEED"] = _HASHING
@@ -82,10 +79,7 @@ _told = while_wanted(lambda: {name: os.environ.get(name) for name in _READ_LATE}
 
 @contextmanager
 def worker_threads(threads: int) -> Iterator[None]:
-    """Draw within as workers do: libraries that are loaded use so many threads, and so do programs that start here.
-
-    These settings are the process's: the last thread of it that leaves puts back what the first one found.
-    """
+    """Within, libraries and programs that start use so many threads; the last thread that leaves puts all back."""
     import numba  # before the mechanism may load it, and have it keep this number for ever
 
     masked = (

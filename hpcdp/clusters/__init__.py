@@ -106,12 +106,7 @@ def connect(
     note: Callable[[str], None] = lambda _: None,
     dashboard: bool = False,
 ) -> Iterator[OnDask]:
-    """Workers of a Dask scheduler; whatever this started ends with the context.
-
-    workers: processes of a scheduler on this machine. folder, generation: where a profile's jobs keep logs and keys, and of which
-    run. note: told of jobs that end, are refused, or wait. dashboard: of a scheduler on this machine; a profile says it itself.
-    Raises StoreError when no scheduler answers.
-    """
+    """Workers of a Dask scheduler; whatever this started ends with the context. StoreError when no scheduler answers."""
     if where.profile is not None:
         assert folder is not None
         with _open_profile(where.profile, folder, generation, note) as executor:

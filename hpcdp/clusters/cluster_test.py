@@ -49,10 +49,7 @@ def _versions() -> tuple[str, str]:
 
 
 def try_cluster(profile: Profile, nodes: int, patience: float, note: Callable[[str], None]) -> list[str]:
-    """Start `nodes` jobs of workers, one task on each of their processes, and end them; a line a node, noted, and what is wrong.
-
-    The jobs' files lie in a folder that is made in the working directory, and removed. patience: seconds without enough workers.
-    """
+    """Try jobs of workers, a task on each process, from a temporary folder here; a line a node, noted, and what is wrong."""
     with tempfile.TemporaryDirectory(prefix="hpcdp-cluster-test-", dir=Path.cwd()) as name:
         folder = job_folder(Layout(Path(name)), "cluster-test")
         seen = Path(name, "seen")

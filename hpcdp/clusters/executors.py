@@ -42,19 +42,14 @@ class Call:
 
 
 class TaskExecutor(ABC):
-    """Runs calls of hpcdp's functions, and gives a future of each.
-
-    patience: seconds without any worker after which a run ends. known_threads: calls at once, as it was known last. parcel: a
-    function that was given as an object, which goes with each call. copy: what nodes have in place of the store.
-    files_of: of a task the files of the store that go with its call to such nodes, by their paths.
-    """
+    """Runs calls of hpcdp's functions, and gives a future of each."""
 
     patience = _PATIENCE
     fleet: Fleet | None = None
-    known_threads: int | None = None
+    known_threads: int | None = None  # calls at once, as it was known last
     known_dashboard: str | None = None
-    parcel: Parcel | None = None
-    copy: StoreCopy | None = None
+    parcel: Parcel | None = None  # a function given as an object, which goes with each call
+    copy: StoreCopy | None = None  # what nodes have in place of the store
     files_of: Callable[[Any], Mapping[str, bytes]] = staticmethod(lambda _: {})
 
     @abstractmethod
@@ -168,10 +163,7 @@ SPARE_FILES = 8
 
 
 def refuse_few_files(more: int, what: str) -> None:
-    """StudyError where this process may not open so many files beside those that it has open. what: needs them, in words.
-
-    A soft limit that is too low becomes the hard one; one that is enough stays, as workers inherit it.
-    """
+    """StudyError where this process may not open so many more files; a soft limit that is too low becomes the hard one."""
     open_now = sum(int(name) < open_files() for name in os.listdir("/dev/fd")) - 1  # but for the one that lists them
     if open_files() < open_now + more:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -47,10 +47,7 @@ class Unit:
 
 
 class Units(ABC):
-    """How units of a Dask cluster, whose scheduler is in this process, are started, looked at and ended.
-
-    Each method raises SlurmError when the batch system does not answer. word: what a unit is called.
-    """
+    """How units of a Dask cluster are started, looked at and ended; SlurmError when the batch system does not answer."""
 
     word: str
 
@@ -79,11 +76,7 @@ class Units(ABC):
 
 
 class Fleet:
-    """Starts, watches, replaces and ends units, in a thread.
-
-    size: how many units to have for so many tasks that take so many seconds in all. tries: failures in a row, with no unit
-    left, after which it gives up.
-    """
+    """Starts, watches, replaces and ends units, in a thread. size: how many for so many tasks of so many seconds in all."""
 
     tries = 6
 

@@ -42,11 +42,7 @@ _MEMORY = 0.95  # of a job's memory that its tasks may take: beyond, a batch sys
 
 
 class NodePlugin(WorkerPlugin):
-    """Gives a worker a node executor with a process for each of its threads. name: of both, and of the topic of its news.
-
-    memory: bytes that the processes of a worker may have together; None: no limit. disk: a folder of the store. copy: of what
-    tasks read, for workers that cannot write there; None: all must.
-    """
+    """Gives a worker a node executor, and a copy where it cannot write to `disk`. memory: bytes of its processes, together."""
 
     def __init__(self, name: str, memory: int | None, disk: Path, copy: StoreCopy | None) -> None:
         self.name, self.memory, self.disk, self.copy = name, memory, disk, copy

@@ -57,8 +57,7 @@ def check_installed() -> None:
 
 
 def outside_a_job() -> dict[str, str]:
-    """The environment without what would rule the jobs that are submitted: what SLURM set for the job that this process is
-    in, and options that hpcdp's jobs cannot have."""
+    """The environment without what SLURM set for this process's job, and without options that hpcdp's jobs cannot have."""
     kept = ("SLURM_CONF", "SLURM_TIME_FORMAT")
     return {k: v for k, v in os.environ.items() if k in kept or (not k.startswith("SLURM") and k not in ENVIRONMENT)}
 

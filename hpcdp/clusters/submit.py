@@ -23,10 +23,7 @@ _VAIN = 3  # jobs in a row that did nothing, after which a chain ends
 
 
 def driver_script(profile: Profile, folder: JobFolder, store: Path, trust_code: bool = False) -> str:
-    """The driver's job script: elastic, a small job that submits others; an allocation, all nodes in one job.
-
-    trust_code: whether it runs code that another user's store names.
-    """
+    """The driver's job script: elastic, a small job that submits others; an allocation, all nodes in one job."""
     worker, driver, site = profile.worker, profile.driver, profile.cluster
     if site.driver == "allocation":
         size = [

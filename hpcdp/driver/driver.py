@@ -134,10 +134,7 @@ def resolve_latest(
     note: Callable[[str], None] = lambda _: None,
     threads: int = 1,
 ) -> tuple[Problem, Trial]:
-    """The latest problem of a store, tried out again; StudyError where it is another user's code that is not trusted.
-
-    note, threads: as in `resolve`.
-    """
+    """The latest problem of a store, tried out again as by `resolve`; StudyError where it is another user's untrusted code."""
     with _store_errors(store), foreign(store):
         layout, version = open_latest(store)
         if not trust_code:

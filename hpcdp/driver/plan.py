@@ -92,10 +92,7 @@ class Plan:
 def make_plan(
     problem: Problem, trial: Trial, workers: int | None, index: Index | None = None, profile: Profile | None = None
 ) -> Plan:
-    """The plan of what an index (none: an empty store) leaves to do, on this machine or on a profile's cluster.
-
-    workers: 0: none, in one process; None: as many as the machine has cores, or none where the work is small.
-    """
+    """The plan of what an index leaves to do. workers: 0: one process; None: as many as cores, or none where work is small."""
     costs, index = Costs.of(problem, trial), index or Index()
     asked, workers = workers, profile.slots if profile else workers or default_workers()
     most = 1 if asked == 0 and profile is None else workers

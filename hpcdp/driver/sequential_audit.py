@@ -64,15 +64,7 @@ def run_sequential(
     progress: Progress,
     again: str,
 ) -> SequentialAudit:
-    """Draw batches until the claim is refuted or the budget ends; goes on from what the store holds.
-
-    The null hypothesis is that every pair meets the claim; the wealth is the mean of the pairs'. The loss is the study's,
-    learned anew for each block of a batch on the outputs before it. again: the command that goes on.
-
-    Raises:
-        StudyError: the mechanism reads stored samples, or the loss is literal-knn.
-        RunFailed: the mechanism failed on some chunks. StoreError, LeaseError, Stopped: as `hpcdp.run`.
-    """
+    """Draw batches until the claim is refuted for the mean wealth of the pairs, or the budget ends; goes on with a store."""
     refuse_unplayable(problem)
     refuse_place(options)
     where = parse_place(options.cluster)
@@ -190,10 +182,7 @@ def bet(
 
 
 def _learner(loss: Loss, is_foreign: bool) -> Learner:
-    """What learns from both sides. is_foreign: scores are rounded to `_DIGITS` after the point.
-
-    Edges of cells are scores that occurred, so that without it the last bits of equal outputs would decide on their cell.
-    """
+    """What learns from both sides. is_foreign: scores are rounded, else last bits of equal outputs would decide on cells."""
 
     def learn(p: Outputs, q: Outputs) -> Callable[[Outputs], NDArray[np.float64]]:
         score = loss.fit(Side(p, p.shape[0]), Side(q, q.shape[0])).score

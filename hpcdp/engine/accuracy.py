@@ -35,11 +35,7 @@ class Statement:
 def state_accuracy(
     study: Study, columns: int | None, pairs: int, test: int, radius: Callable[[float, float], Any]
 ) -> list[Statement]:
-    """Statements at each level of a study.
-
-    columns: dimension of its outputs (see `dimension`). pairs: unordered ones. test: test outputs per database. radius: at a
-    level, with a share of the failure probability.
-    """
+    """Statements at each level. columns: see `dimension`; pairs: unordered; radius: at a level, with a share of the failure."""
     e, kind = study.estimate, kind_of(study.estimate.default_loss)
     failure, levels = 1.0 - e.confidence, study.epsilons
     is_published = kind.has_published_rate(validate_parameters(e.default_loss, e.parameters))

@@ -223,13 +223,7 @@ def sweep(
     describe: Callable[[Sequence[Unit]], str],
     see: Callable[[str, int, int, Outputs], None] | None = None,
 ) -> list[Unit]:
-    """Hand these chunks of all sides to `use(unit, side, outputs)`; the units that got all of theirs.
-
-    laws: of each unit, side by side; those that share the first one, one after another, get its chunks together. stages: of each
-    side, None of one that is not drawn. see: called with the law, the side, the chunk's number and its outputs,
-    for each unit anew where the law is not its first. A mechanism's failure, or damage, costs the units that need the chunk, and
-    is reported; describe: some units in words.
-    """
+    """Hand chunks of all sides to `use(unit, side, outputs)`, and to `see` by law; units with one first law share its chunks."""
 
     def read(law: str, side: int, units: Sequence[Unit]) -> bool:
         stage = stages[side]

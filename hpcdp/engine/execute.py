@@ -132,11 +132,7 @@ class Window:
             future.add_done_callback(self._ended.put)
 
     def next(self) -> list[tuple[Any, Any]]:
-        """What calls were begun for, and their results, of all that ended since; ProcessDied in place of a result.
-
-        Waits for at least one. Raises what a call raised; Stopped when a request to stop is due, LeaseError when the lease
-        was lost, PlaceError when the scheduler is gone or there was no worker for too long.
-        """
+        """What calls that ended were for, and results, or ProcessDied; it raises theirs, Stopped, LeaseError, PlaceError."""
         ended: list[Future[Any]] = []
         while not ended:
             with suppress(queue.Empty):

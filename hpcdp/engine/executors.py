@@ -38,21 +38,17 @@ _FILES_A_JOB = 3  # for each job of workers: 802 were open for 256
 
 @dataclass(frozen=True)
 class Options:
-    """How a run is done; none of it changes the result.
-
-    workers: processes of this machine; 0: one; None: one where the work is small. quiet: what Dask logs is not shown.
-    performance_report: an HTML file that Dask writes of a run on its scheduler.
-    """
+    """How a run is done; none of it changes the result."""
 
     cluster: str = "local"
-    workers: int | None = None
+    workers: int | None = None  # processes of this machine; 0: one; None: one where work is small
     client: Client | None = None
     allow_changed_code: bool = False
     trust_code: bool = False
     stop: Stop = field(default_factory=Stop)
     dashboard: bool = False
-    quiet: bool = False
-    performance_report: str | None = None
+    quiet: bool = False  # what Dask logs is not shown
+    performance_report: str | None = None  # an HTML file of Dask's
 
     def __post_init__(self) -> None:
         """StudyError where workers are no number of them, or the client is none."""

@@ -86,20 +86,15 @@ Columns = tuple[float, ...]
 
 @dataclass
 class Index:
-    """All valid records of a store.
-
-    learned: by key and columns, what learning showed, by name, and whether the state is "stored". spans: by key and columns.
-    tallies: by pilot, stage and side. chosen: whether samples are reused, where runs choose. damaged: (kind, name, message) of
-    records that cannot be read. layout: where they lie; None where there is no store.
-    """
+    """All valid records of a store."""
 
     samples: set[str] = field(default_factory=set)
-    learned: dict[str, dict[Columns, Mapping[str, Any]]] = field(default_factory=dict)
-    spans: dict[str, dict[Columns, list[Span]]] = field(default_factory=dict)
+    learned: dict[str, dict[Columns, Mapping[str, Any]]] = field(default_factory=dict)  # what it showed
+    spans: dict[str, dict[Columns, list[Span]]] = field(default_factory=dict)  # by key and columns
     pilots: set[str] = field(default_factory=set)
-    tallies: dict[tuple[str, str, int], list[TallySpan]] = field(default_factory=dict)
-    chosen: bool | None = None
-    damaged: list[tuple[str, str, str]] = field(default_factory=list)
+    tallies: dict[tuple[str, str, int], list[TallySpan]] = field(default_factory=dict)  # by pilot, stage, side
+    chosen: bool | None = None  # whether samples are reused, where runs choose
+    damaged: list[tuple[str, str, str]] = field(default_factory=list)  # kind, name, what is wrong
     layout: Layout | None = None
 
     def done(self, key: str, columns: Columns, stage: Stage) -> list[Span]:

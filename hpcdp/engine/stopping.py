@@ -57,10 +57,7 @@ class Stop:
 
 @contextmanager
 def stopped_by_signals(stop: Stop, drain: float, terminate: bool) -> Iterator[None]:
-    """USR1, which batch systems send some time before the walltime ends, requests a stop within `drain` seconds.
-
-    terminate: SIGTERM does too, within GRACE seconds; a second one interrupts at once, as Ctrl-C does.
-    """
+    """USR1, which comes before the walltime, stops within `drain` seconds; terminate: SIGTERM within GRACE, twice at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

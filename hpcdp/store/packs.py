@@ -37,9 +37,7 @@ def write_outputs(
     chunk: int | None = None,
     attributes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write canonical outputs, so many in all, as they come; chunk: how many lie in a Zarr chunk, and in each part but the
-    last, None: all. attributes: as they are once all parts were written.
-    """
+    """Write canonical outputs as they come; chunk: how many in a Zarr chunk and a part, None: all. attributes: read last."""
     if schema.kind in ("int", "float") and chunk is not None:  # each is written while it is in the processor's cache
         write_parts(path, schema.shape(size), schema.dtype, parts, chunk, attributes=attributes)
         return
@@ -60,10 +58,7 @@ def write_outputs(
 
 
 def read_outputs(path: Path, schema: Schema, size: int, out: Outputs | None = None) -> Outputs:
-    """So many outputs; DamagedError where they are missing, of another shape or type, or a checksum does not match.
-
-    out: where they may be put.
-    """
+    """So many outputs, put into `out` perhaps; DamagedError where missing, of another shape or type, or not of their checksum."""
     shape = schema.shape(size)
     if schema.kind == "bytes":
         outputs = _read_strings(path)

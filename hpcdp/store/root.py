@@ -22,11 +22,7 @@ MARK = {"hpcdp": VERSION}
 
 
 def create_store(root: Path) -> Layout:
-    """Make the groups of a new store, or accept an existing one of this layout version.
-
-    Every step may be done already: by a run that was killed here, or by one that makes the same store at this moment. One
-    that has lost the metadata of its root is made whole under a lease, by `mend_root`.
-    """
+    """Make the groups of a new store, whatever is there already, or accept one of this layout version; `mend` mends its root."""
     layout = Layout(root)
     if root.is_symlink() and not root.exists():
         raise StudyError(
@@ -119,10 +115,7 @@ _DEPTHS = {"study": 2, "tallies": 2, "jobs": 1 << 10}
 
 
 def refuse_links(root: Path) -> None:
-    """StudyError naming a symbolic link that is where a run writes, renames or deletes; the root itself may be one.
-
-    Folders are listed and no file is looked at: 0.2 to 0.4 s for 10⁵ entries on a busy local disk.
-    """
+    """StudyError naming a symbolic link where a run writes; the root may be one. Files are not looked at: 10⁵ take 0.4 s."""
     folders = [(str(root), 0)]
     while folders:
         folder, levels = folders.pop()
@@ -139,10 +132,7 @@ def refuse_links(root: Path) -> None:
 
 
 def resume_command(store: str | Path, place: str | Path = "local", changed: bool = False) -> str:
-    """The words to type; where the store's study was given what no store holds, what to do in Python.
-
-    place: where the run is to compute, as `--cluster` takes it. changed: with other code than it began with.
-    """
+    """The words to type; where objects were given, what to do in Python. place: as --cluster. changed: with other code."""
     if needs_objects(store):
         allowed = ", with allow_changed_code=True" if changed else ""
         return f"hpcdp.run with the study's function or DataFrames given again, and the store {typed(store)}{allowed}"

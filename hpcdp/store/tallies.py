@@ -80,9 +80,7 @@ def _spans(pilot: str, names: Iterable[str]) -> list[TallySpan]:
 
 
 def sum_tallies(layout: Layout, spans: Sequence[Iterable[TallySpan]], cells: int) -> NDArray[np.int64]:
-    """The counts of D in the first of these spans and of D' in the second ones, (2, cells) int64; DamagedRecord names one that
-    is not what was counted.
-    """
+    """The counts of D in the first spans and of D' in the second, (2, cells) int64; DamagedRecord names one that is not so."""
     total = np.zeros((2, cells), np.int64)
     sides: dict[TallySpan, list[int]] = {}
     for side, side_spans in enumerate(spans):

@@ -44,10 +44,7 @@ def time_draws(
     clock: Callable[[], float] = time.perf_counter,
     preemptions: Callable[[], int] = count_preemptions,
 ) -> Timing:
-    """Time calls of at most `most` draws, for a tenth of a second, or up to two where a call's own cost is large.
-
-    A call that other processes interrupted, on a busy machine by ten times its own length, is repeated for a tenth of a second.
-    """
+    """Time calls of at most `most` draws, for 0.1 s, or up to two where a call's own cost is large; interrupted ones again."""
     limit = min(_MOST_SIZE, most)
     largest: Outputs | None = None
 

@@ -21,11 +21,7 @@ _NEAR, _FAR, _LEVELS, _FEWER = 8.0, 700.0, 1 << 14, 1 << 10
 
 
 def read_pld(path: str, folder: Path) -> TradeOffCurve:
-    """The least trade-off curve that the accountant's δ allows at many ε, in both directions; between them it allows more.
-
-    The object is imported in a child process, once for what the folder's modules hold now. StudyError where there is none,
-    ValueError where it is none of an accountant. folder: of the study.
-    """
+    """The least trade-off curve that the accountant's δ allows at many ε, in both directions; ValueError where it is none."""
     if ":" not in path:
         raise ValueError(f"{path} was given; accepted: {_ACCEPTED}")
     return _curve(path, folder, frozenset((module, module.stat().st_mtime_ns) for module in folder.glob("*.py")))

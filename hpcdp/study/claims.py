@@ -76,29 +76,19 @@ class RenyiLimit:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a claim allows, for both directions of every pair.
+    """What a claim allows, for both directions of every pair."""
 
-    text: the claim as it was written. bound: the exact curve, or the known points, that it stands for. is_estimate: whether it is
-    the estimated spectrum of another run, no guarantee. limit: what a claim of Rényi divergences says in its own words;
-    `bound` is all that it means for tests.
-    """
-
-    text: str
-    bound: Bound
-    is_estimate: bool = False
-    limit: RenyiLimit | None = None
+    text: str  # as it was written
+    bound: Bound  # the exact curve, or the known points; all that it means for tests
+    is_estimate: bool = False  # the estimated spectrum of another run, no guarantee
+    limit: RenyiLimit | None = None  # what it says of Rényi divergences in its own words
 
     def delta(self, epsilon: ArrayLike) -> NDArray[np.float64]:
         """The largest delta, float64 from 0 to 1, that the claim allows at each level; ValueError of a level below 0 or NaN."""
         return self.bound.spectrum(epsilon)
 
     def implied(self, epsilon: ArrayLike) -> NDArray[np.float64]:
-        """The largest delta that a mechanism which meets the claim at all levels can have at each level, as `delta`.
-
-        That is `delta`, but for points of a file: (1 - delta)/e^epsilon never rises, so what a point (e, d) claims also
-        says delta <= 1 - exp(epsilon - e) (1 - d) at the levels below it. Points of a store are estimates, whose noise
-        this would carry on, and stay as they are.
-        """
+        """The largest delta at each level that meeting the claim at all levels allows: less than `delta` for points of a file."""
         allowed = self.delta(epsilon)
         if not isinstance(self.bound, SpectrumPoints) or self.is_estimate:
             return allowed
@@ -140,18 +130,7 @@ def factors_of(text: str) -> list[str]:
 
 
 def parse_claim(text: str, folder: Path = Path()) -> Claim:
-    """Read a claim; StudyError where the text is none, or its file or store does not hold one.
-
-    `laplace(epsilon=...)`, `gaussian(mu=...)` and `gaussian(epsilon=..., delta=...)` (classical calibration,
-    sensitivity 1) stand for that mechanism's exact curve, `dp(epsilon=..., delta=0)` for f_{epsilon,delta}.
-    `renyi(order=..., epsilon=...)` limits one Rényi divergence, order 1 being Kullback-Leibler, and `zcdp(rho=...)` all of
-    order a > 1 to rho a; they stand for the least curve of all pairs that meet them.
-    `file(path)` is a CSV file with the header `epsilon,delta`, strictly increasing levels and a delta that
-    never rises, or with the header `alpha,beta`, points of a convex trade-off curve of (D, D') with strictly
-    increasing alpha; `store(path)` is the estimated spectrum of another run. What holds between their levels is
-    said at `SpectrumPoints` and `TradeOffPoints`. A path may stand in quotes. Claims joined by * are about a mechanism that
-    publishes the outputs of all of them, with independent coins; see `tensor`. Relative paths begin in `folder`.
-    """
+    """Read a claim of `FORMS`, or a product; StudyError where it is none. Relative paths begin in `folder`: docs/claims.md."""
     parts = factors_of(text)
     if len(parts) > 1:
         _refuse_many(text, parts)

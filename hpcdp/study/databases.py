@@ -33,15 +33,9 @@ Input = Database | Conditional
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """An ordered pair (D, D') and where it comes from.
+    """An ordered pair (D, D') and where it comes from; a neighbour is made when asked for, as all together are too large."""
 
-    number: its place in the study. origin: {} of a given pair; database and rows (and value, of an edit) of a
-    relative one; distribution, index and two values of a distributional one, as `show` prints it. d, d_prime: the
-    databases, 1-D or 2-D numeric arrays, or a distribution with a row held at each of the two values. A neighbour is made
-    when asked for, because all neighbours of a database together are as large as its square.
-    """
-
-    number: int
+    number: int  # its place in the study
     d: Input = field(repr=False)
     given: Input | None = field(default=None, repr=False)
     origin: dict[str, Any] = field(default_factory=dict, repr=False)

@@ -41,20 +41,15 @@ Draws = CallableMechanism | ProgramMechanism | PairDraws
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """A distribution over databases, π.
+    """A distribution over databases, π; one that was opened to read results has no function."""
 
-    number: its place in Δ. call: as in the study. parameters: keyword arguments. shape: of one database, (rows,) or
-    (rows, columns). function: draws databases; outputs: draws M(D) given one row directly, or None. Both None: the
-    store was opened to read results. source: digest of the file that holds the function.
-    """
-
-    number: int
+    number: int  # its place in Δ
     call: str
     parameters: Mapping[str, Any] = field(repr=False)
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # of one database, (rows,) or (rows, columns)
     function: Callable[..., Any] | None = field(default=None, repr=False)
-    outputs: Callable[..., Any] | None = field(default=None, repr=False)
-    source: str = ""
+    outputs: Callable[..., Any] | None = field(default=None, repr=False)  # draws M(D) given one row
+    source: str = ""  # digest of the file that holds the function
 
     @property
     def rows(self) -> int:
@@ -104,10 +99,7 @@ class Conditional:
         return digest_bytes(b"conditional", canonical_json(about))
 
     def draw(self, mechanism: Draws, size: int, rng: np.random.Generator) -> Any:
-        """`size` independent outputs of M(D), each of a database of its own.
-
-        Databases come in blocks that memory bounds. Where the distribution draws outputs directly, it does.
-        """
+        """`size` outputs of M(D), each of a database of its own, in blocks that memory bounds; or as the distribution has it."""
         distribution = self.distribution
         if distribution.outputs is not None:
             with Blamed(f"outputs of {distribution.call}"):

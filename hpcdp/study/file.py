@@ -41,11 +41,7 @@ _NAMES_CODE = re.compile(r"\bpld\s*\(")  # of claims
 
 
 class Header(Section):
-    """[study]: what it is called, the seed from which the whole run follows, and an optional claim.
-
-    about, owner: what is tested, in a sentence or two, and who answers for it; a report begins with both.
-    stream: what makes random numbers of the seed: "philox" (`hpcdp.mechanisms.streams`), or "numpy", its default generator.
-    """
+    """[study]: what it is called, the seed from which the whole run follows, and an optional claim."""
 
     name: Annotated[str, Field(min_length=1, max_length=200), Key("nothing")]
     seed: Annotated[int, Field(ge=0), WHOLE, Key("law")]

@@ -60,14 +60,7 @@ def _kind_of_call(value: Any) -> str:
 
 
 class MechanismSection(Section):
-    """[mechanism]: a built-in's name, "package.module:callable", a program, or a function of this process; its parameters.
-
-    reproducible: whether outputs are a function of the seed; False keeps every sample, for none can be drawn again.
-    timeout: seconds that a callable may take for a chunk, after which its process is ended; None: as long as it takes.
-    raises: built-in exceptions, such as "ValueError", or "module:Class", which are outputs where the mechanism raises them.
-    isolated: accepted and ignored: the study's code runs in processes of its own, always.
-    impossible: "package.module:predicate" of outputs that the study declares D′ cannot produce, for random tapes.
-    """
+    """[mechanism]: a built-in's name, "package.module:callable", a program, or a function of this process; its parameters."""
 
     call: Annotated[
         Annotated[str, Field(min_length=1), BeforeValidator(_mechanism), Tag(_NAME)]
@@ -157,11 +150,7 @@ _INTERVAL = {"type": "array", "prefixItems": [{"type": "number"}] * 2, "minItems
 
 
 class Pure(Section):
-    """[pure]: in place of cells by ε, one set and one output of each pair, chosen by training.
-
-    within: C, an interval a column; everywhere where it is left out. floor: τ of the published estimate, a probability or a
-    density. at: outputs at which an interval for the loss is wanted. test: which pairs get fresh samples.
-    """
+    """[pure]: in place of cells by ε, one set and one output of each pair, chosen by training."""
 
     within: Annotated[
         tuple[Interval, ...] | None,

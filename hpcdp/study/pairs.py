@@ -139,15 +139,12 @@ class Distributional(Section):
 
 
 class Domain(Section):
-    """All pairs of numbers of an interval, by the midpoints of equal buckets: local privacy.
-
-    lipschitz: D: by how much the density at any output changes while the input moves by one unit, at most: an assumption.
-    """
+    """All pairs of numbers of an interval, by the midpoints of equal buckets: local privacy."""
 
     lower: Annotated[float, Field(allow_inf_nan=False)]
     upper: Annotated[float, Field(allow_inf_nan=False)]
     points: Annotated[int, Field(ge=2, le=100_000), WHOLE]
-    lipschitz: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    lipschitz: Annotated[float, Field(gt=0, allow_inf_nan=False)]  # an assumption, a density's change by a unit
 
     @model_validator(mode="after")
     def _ascends(self) -> Self:

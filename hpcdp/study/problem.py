@@ -52,22 +52,16 @@ class _Laws(Mapping[str, Input]):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """All that tasks are functions of.
-
-    databases: those of T, or D and D' of the given pairs in turn. distributions: those of Δ. sizes: of a study with a
-    target, what the run has decided so far, by pilot key, or of all the pairs that a task works on. chosen: of a study that
-    leaves reuse open, what the run chose, None before. sources: digests of code beside the mechanism's, by the keys that name it.
-    made: what `once` made.
-    """
+    """All that tasks are functions of."""
 
     study: Study
     databases: Sequence[Database] = field(repr=False)
     sampler: Sampler
     schema: Schema
     distributions: Sequence[Distribution] = ()
-    sizes: Sizes | Mapping[str, Sizes] | None = None
-    chosen: bool | None = None
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sizes: Sizes | Mapping[str, Sizes] | None = None  # what a run decided, by pilot key, or of all pairs of a task
+    chosen: bool | None = None  # of a study that leaves reuse open, what the run chose
+    sources: Mapping[str, str] = field(default_factory=dict)  # digests of other code by key
     made: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @cached_property

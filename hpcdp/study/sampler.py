@@ -43,28 +43,21 @@ TRIAL_SIZE = 16
 
 @dataclass(frozen=True)
 class Sampler:
-    """Draws canonical outputs of a study's mechanism.
-
-    source: digest of the code or of the stored files. chunk: outputs that a run draws in one call, at most.
-    reproducible: whether equal streams give equal outputs. stream: what makes the random numbers, as the study says.
-    frames: what makes DataFrames of databases' codes, where the mechanism takes such. tried: what trial draws are of, in words.
-    timeout: seconds that a chunk may take, after which its process is ended; None: as long as it takes. special: whether outputs
-    may be NaN, infinite or None, as the study's method has it. as_printed: whether reals keep all their bits, for views.
-    """
+    """Draws canonical outputs of a study's mechanism."""
 
     seed: int
     call: str
     parameters: dict[str, Any]
     mechanism: Mechanism
-    source: str
-    chunk: int
-    reproducible: bool = True
+    source: str  # digest of the code or of the stored files
+    chunk: int  # outputs that a run draws in one call, at most
+    reproducible: bool = True  # whether equal streams give equal outputs
     stream: str = "numpy"
-    frames: Frames | None = None
-    tried: str = ""
-    timeout: float | None = None
-    special: bool = False
-    as_printed: bool = False
+    frames: Frames | None = None  # makes DataFrames of databases' codes
+    tried: str = ""  # what trial draws are of, in words
+    timeout: float | None = None  # seconds a chunk may take
+    special: bool = False  # whether outputs may be NaN, infinite or None
+    as_printed: bool = False  # whether reals keep all their bits, for views
 
     @classmethod
     def of(cls, study: Study) -> Sampler:

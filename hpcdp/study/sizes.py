@@ -12,19 +12,14 @@ MANY = 8
 
 @dataclass(frozen=True)
 class Sizes:
-    """Samples per database of the stages that follow training.
+    """Samples per database of the stages that follow training; (0, 0): none of its own."""
 
-    refine: 0 where L̂ is what training taught. test: of D. split: draws of D and of D' in one chunk of the test stage, where
-    these differ; (0, 0): a whole chunk each. screen: of the rounds before refining, in which many pairs race. d_prime: refine
-    and validation of D', where these differ from those of D; (0, 0): the same.
-    """
-
-    refine: int
+    refine: int  # 0 where L̂ is what training taught
     validation: int
-    test: int
-    split: tuple[int, int] = (0, 0)
-    screen: int = 0
-    d_prime: tuple[int, int] = (0, 0)
+    test: int  # of D
+    split: tuple[int, int] = (0, 0)  # draws of D and D' in a chunk of the test stage, where they differ
+    screen: int = 0  # of the rounds before refining, in which many pairs race
+    d_prime: tuple[int, int] = (0, 0)  # refine and validation of D', where they differ from D's
 
     @property
     def tests(self) -> tuple[int, int]:
@@ -59,10 +54,7 @@ class Sizes:
 
 
 def first_sizes(train: int, chunk: int, pairs: int) -> Sizes:
-    """Where a target starts from: 16 times the training draws, so that the tallies reach beyond what training shows.
-
-    Where many pairs race, as many as training to screen what it taught, for most of them need no more.
-    """
+    """Where a target starts from: 16 times the training draws, or as many to screen many pairs, most of which need no more."""
     if pairs > MANY:
         return Sizes(0, 0, 0, screen=train)
     refine = -(-16 * train // chunk) * chunk

@@ -48,17 +48,13 @@ TimeDraws = Callable[[Sequence[Tried], Schema, int], Timing]
 
 @dataclass(frozen=True)
 class Trial:
-    """What trial draws showed: the schema, the seconds that a call and a draw take, how many columns have many values.
-
-    All but the schema, and the least and largest output where they are one real number each, only decide how tasks are cut and
-    what the plan says of time.
-    """
+    """What trial draws showed; all but schema and extremes only decide how tasks are cut and what the plan says of time."""
 
     schema: Schema
     seconds_per_call: float
     seconds_per_draw: float
-    many_valued: int
-    extremes: tuple[float, float] | None = None
+    many_valued: int  # columns with many values
+    extremes: tuple[float, float] | None = None  # least and largest output
 
 
 def try_out(
@@ -69,13 +65,7 @@ def try_out(
     threads: int = 1,
     time_draws: TimeDraws | None = None,
 ) -> Trial:
-    """Draw a few outputs for as many databases as a second allows; StudyError tells what is wrong with them.
-
-    needed: samples that a database must have; all stored files are looked at, because with fewer rows training and
-    test samples would overlap. Databases come in order of importance, each after its words. note: told of a program that is
-    waited for.
-    threads: that numerical libraries may use, as in workers. time_draws: what times draws, as `time_trials` by default.
-    """
+    """Draw a few outputs of databases, important ones first, as a second allows; StudyError tells what is wrong with them."""
     try:
         what = f"{sampler.named} (trial draws)"
         with at_risk(what), worker_threads(threads):
@@ -246,10 +236,7 @@ def _check_randomness(sampler: Sampler, database: Input, outputs: Outputs) -> No
 
 
 def _check_independence(sampler: Sampler, database: Input, outputs: Outputs, other: Outputs) -> None:
-    """Outputs of one call that repeat each other, as when one noise is drawn for all of them; not all of it is found.
-
-    Of independent draws, neighbours within a call are equal as often as outputs of two calls.
-    """
+    """MechanismError where neighbours within a call are equal more often than outputs of two calls: one noise for all."""
     within, between = _equal_neighbours(outputs), _equal(outputs, other[: outputs.shape[0]])
     if within.sum() / max(1, within.size) - between.sum() / max(1, between.size) < _REPEATS:
         return
@@ -280,11 +267,7 @@ def _equal_neighbours(outputs: Outputs) -> NDArray[np.bool_]:
 
 
 def equals_no_chance(outputs: Outputs) -> bool:
-    """Whether other draws as varied as these cannot be equal to them by chance (chance below 10⁻¹⁷).
-
-    Two independent draws are equal with probability Σ p², here with the shares of the first values as p (heuristic:
-    it errs towards chance where values are rarer than the first ones show).
-    """
+    """Whether other draws as varied cannot equal these by chance (below 10⁻¹⁷, heuristic): draws are equal with chance Σ p²."""
     head = outputs[:1024]
     _, held = np.unique(head, axis=0 if head.ndim == 2 else None, return_counts=True)
     return bool(-head.shape[0] * np.log(np.square(held / head.shape[0]).sum()) > _CHANCE)
@@ -298,10 +281,7 @@ def _many_valued(outputs: Outputs) -> int:
 
 
 def time_trials(tried: Sequence[Tried], size: int) -> Timing:
-    """What drawing costs, on the first input; over several distributions the mean of as many as a few seconds allow.
-
-    tried: inputs, each after its sampler. size: outputs that a first trial could afford.
-    """
+    """What drawing costs, on the first input; over distributions the mean of some. size: what a first trial could afford."""
     sampler, first = tried[0]
     if isinstance(sampler.mechanism, StoredSamples):
         return Timing(0.0, sampler.mechanism.seconds_each, sampler.trial(first, TRIAL_SIZE, 0))

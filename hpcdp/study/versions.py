@@ -29,11 +29,7 @@ _STUDY = "study"  # kind of records: a copy of each version
 
 
 def mend(layout: Layout, generation: Generation) -> Iterator[str]:
-    """Write anew what is damaged or missing of the root's metadata and of the study's versions, which the journals hold too.
-
-    Tells of each. StoreError where the latest version is sound in neither place and the store holds anything: nothing could tell
-    whether that is of the study that is about to run.
-    """
+    """Write anew, and tell, what is damaged of the root's metadata and the study's versions; StoreError where none is whole."""
     if has_lost_its_root(layout):
         discard(layout, generation, layout.results)  # attributes of the root come with the results
         with replacing(layout, generation, layout.root / "zarr.json") as new:
@@ -118,10 +114,7 @@ def _refuse_changed_code(body: dict[str, Any], source: str, study: Study, now: M
 
 
 def save_problem(layout: Layout, problem: Problem, generation: Generation, allow_changed_code: bool) -> int:
-    """Make this problem the store's latest version, unless it is already; returns the version.
-
-    Raises StudyError naming the keys when it differs from the stored study in more than additions.
-    """
+    """Make this problem the store's latest version, which is returned; StudyError where it differs in more than additions."""
     version, body = latest_version(layout), _body_of(problem)
     old = read_study_record(layout, version) if version else None
     if old is not None:
