@@ -17,7 +17,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hpcdp._base.node import NodeExecutor
-from hpcdp._base.threads import worker_threads
 from hpcdp.errors import StudyError
 from hpcdp.store.copies import StoreCopy, run_copied
 
@@ -140,20 +139,6 @@ class OnNode(TaskExecutor):
             yield
         finally:
             self._node.hear = None
-
-
-@contextmanager
-def open_in_process() -> Iterator[InProcess]:
-    """Calls in this process, with the library threads that other processes have."""
-    with worker_threads(1):
-        yield InProcess()
-
-
-@contextmanager
-def open_node(size: int) -> Iterator[OnNode]:
-    """Calls in so many child processes."""
-    with NodeExecutor(size) as node:
-        yield OnNode(node)
 
 
 FEWEST_FILES = 256

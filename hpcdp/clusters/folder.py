@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from hpcdp.keys import digest_bytes
@@ -22,37 +21,16 @@ def driver_name(name: str) -> str:
     return f"{name}-driver"
 
 
-@dataclass(frozen=True)
 class JobFolder:
     """The folder of a store in which its jobs keep what they need. name: of the jobs."""
 
-    root: Path
-    name: str
-
-    @property
-    def logs(self) -> Path:
-        """Logs of the driver's and of the workers' jobs."""
-        return self.root / "logs"
-
-    @property
-    def profile(self) -> Path:
-        """The profile that `submit` was given, as it was then."""
-        return self.root / "profile.toml"
-
-    @property
-    def driver_script(self) -> Path:
-        """What `submit` hands to sbatch."""
-        return self.root / "driver.sh"
-
-    @property
-    def worker_script(self) -> Path:
-        """The last script of a worker's job or step, to read."""
-        return self.root / "worker.sh"
-
-    @property
-    def keys(self) -> Path:
-        """Folder of the folders of certificates."""
-        return self.root / "keys"
+    def __init__(self, root: Path, name: str) -> None:
+        self.root, self.name = root, name
+        self.logs = root / "logs"  # of the driver's and of the workers' jobs
+        self.profile = root / "profile.toml"  # the one that `submit` was given, as it was then
+        self.driver_script = root / "driver.sh"  # what `submit` hands to sbatch
+        self.worker_script = root / "worker.sh"  # the last one of a worker's job or step, to read
+        self.keys = root / "keys"  # folder of the folders of certificates
 
     def key(self, generation: int) -> Path:
         """Folder of the certificate of one run."""

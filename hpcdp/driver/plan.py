@@ -196,7 +196,7 @@ def _time_rows(tasks: Sequence[Task], seconds: float, profile: Profile | None, m
     if needs.share < _HALF and needs.core_hours > _FEW:
         words = f"ONLY {needs.share:.0%} of the jobs' time: the rest goes into starting and compiling; fewer jobs (size), or a "
         rows.append(("useful", f"{words}larger worker.useful, waste less"))
-    if needs.has_endless_task:
+    if needs.longest > needs.useful:  # such a task would begin again and again
         words = f"TOO SHORT: a task may take {duration(needs.longest)}, a job takes tasks for {duration(needs.useful)}"
         rows.append(("walltime", words))
     if given < memory:

@@ -32,7 +32,7 @@ from hpcdp.study.problem import Problem
 from hpcdp.study.sizes import Sizes
 from hpcdp.study.versions import load_problem
 
-_SIDES_BYTES = 1 << 29
+_SIDES_BYTES = 1 << 29  # of training samples that stay in memory
 _APART = 1 << 20  # training samples of a law from which on a second thread is worth it
 
 
@@ -120,14 +120,10 @@ class Context:
     def _keep(self, law: str, side: Side) -> Side:
         self._sides[law] = side
         self._sides.move_to_end(law)
-        while len(self._sides) > max(2, self._most_sides):
+        each = max(1, self.problem.train.total * self.problem.schema.bytes_in_memory)
+        while len(self._sides) > max(2, _SIDES_BYTES // each):
             self._sides.popitem(last=False)
         return side
-
-    @property
-    def _most_sides(self) -> int:
-        """How many laws' training samples stay in memory."""
-        return _SIDES_BYTES // max(1, self.problem.train.total * self.problem.schema.bytes_in_memory)
 
     def _load_training(self, law: str) -> Side:
         return self._as_side(self._gathered(law))
@@ -170,9 +166,7 @@ class Context:
 
 def open_context(root: str, version: int, sizes: Sizes | None = None) -> Context:
     """The context of a store's study version in this process. sizes: what a run has decided so far of a task's pairs."""
-    with open(
-        Layout(Path(root)).study(version), "rb"
-    ) as record:  # opened, since file systems of clusters then ask anew
+    with open(Layout(Path(root)).study(version), "rb") as record:  # file systems of clusters then ask anew
         status = os.fstat(record.fileno())
     which = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
     return _open(root, version, which) if sizes is None else _sized(root, version, which, sizes)
@@ -191,16 +185,12 @@ def _open(root: str, version: int, _record: tuple[int, ...]) -> Context:
 
 
 def _losses(problem: Problem) -> list[Loss]:
+    """The study's losses; where outputs may hold NaN, infinities and None, the first is one that takes them."""
     e, folder = problem.study.estimate, problem.study.folder
-    return [_study_loss(problem), *(make_loss(name, {}, folder) for name in e.other_losses)]
-
-
-def _study_loss(problem: Problem) -> Loss:
-    """The study's loss; where outputs may hold NaN, infinities and None, one that takes them."""
-    e = problem.study.estimate
-    loss = make_loss(e.default_loss, e.parameters, problem.study.folder)
+    loss = make_loss(e.default_loss, e.parameters, folder)
     are_values = e.default_loss == "frequency" or (problem.schema.kind in ("bool", "bytes") and not e.view)
-    return loss if are_values or not problem.sampler.special else WithSpecial(loss)
+    first = loss if are_values or not problem.sampler.special else WithSpecial(loss)
+    return [first, *(make_loss(name, {}, folder) for name in e.other_losses)]
 
 
 def forget_contexts() -> None:
@@ -239,12 +229,8 @@ def sweep(
                     see(law, side, chunk, outputs)
                 del outputs  # so that the next chunk lies where it lay, which caches hold
         except (MechanismError, DamagedError) as error:
-            which = (
-                f"{stage.name} chunks {chunks.start} to {chunks.stop - 1} of "
-                if isinstance(error, RefutedError)
-                else ""
-            )
-            report.failures.append(Failure.of(f"{which}{describe(units)}", error))
+            which = f"{stage.name} chunks {chunks.start} to {chunks.stop - 1} of "
+            report.failures.append(Failure.of(which * isinstance(error, RefutedError) + describe(units), error))
             return False
         return True
 

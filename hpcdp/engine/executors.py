@@ -9,8 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hpcdp._base.asked import whole_of, wrong
+from hpcdp._base.node import NodeExecutor
+from hpcdp._base.threads import worker_threads
 from hpcdp.clusters import Where, connect, default_workers, parse_place, silence_dask
-from hpcdp.clusters.executors import TaskExecutor, open_in_process, open_node, refuse_few_files
+from hpcdp.clusters.executors import InProcess, OnNode, TaskExecutor, refuse_few_files
 from hpcdp.clusters.folder import job_folder
 from hpcdp.engine.context import forget_contexts
 from hpcdp.engine.monitor import Monitor
@@ -128,9 +130,10 @@ class Executors:
     def _open_here(self, is_small: bool) -> TaskExecutor:
         if is_small and not names_code(self.problem.study):
             self._opened.callback(forget_contexts)
-            return self._opened.enter_context(open_in_process())
+            self._opened.enter_context(worker_threads(1))  # as other processes have
+            return InProcess()
         size = 1 if is_small else self.options.workers or default_workers()
-        return self._opened.enter_context(open_node(size))
+        return OnNode(self._opened.enter_context(NodeExecutor(size)))
 
     def _open_dask(self) -> TaskExecutor:
         options, opened = self.options, self._opened

@@ -36,7 +36,8 @@ S = TypeVar("S", Span, TallySpan)
 
 def disjoint(spans: Iterable[S], stage: Stage) -> list[S]:
     """Disjoint spans as they lie in the present stage, in order; of two that overlap the one that begins first."""
-    valid = [s for s in spans if s.stop <= stage.chunks and s.samples == samples_between(stage, s.start, s.stop)]
+    own = (s for s in spans if s.stop <= stage.chunks)
+    valid = [s for s in own if s.samples == min(stage.total, s.stop * stage.chunk) - s.start * stage.chunk]
     chosen: list[S] = []
     position = 0
     for span in sorted(valid, key=lambda s: (s.start, -s.stop)):
@@ -73,11 +74,6 @@ def merged_length(ranges: Iterable[range]) -> int:
         length += max(0, part.stop - max(position, part.start))
         position = max(position, part.stop)
     return length
-
-
-def samples_between(stage: Stage, start: int, stop: int) -> int:
-    """Samples in chunks start to stop of a stage."""
-    return min(stage.total, stop * stage.chunk) - start * stage.chunk
 
 
 Columns = tuple[float, ...]

@@ -21,11 +21,6 @@ WALLTIME = "the walltime ends"
 class Stopped(HpcdpError):
     """The run was asked to end and did; the store can be resumed."""
 
-    @property
-    def is_walltime(self) -> bool:
-        """Whether the batch system's time limit was the reason, so that another job should go on."""
-        return str(self) == WALLTIME
-
 
 class Stop:
     """Asked once, by a signal handler or another thread; the driver looks at it between tasks."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from hpcdp.clusters.profile import Profile
 from hpcdp.losses import kind_of, validate_parameters
@@ -146,15 +146,6 @@ class ClusterNeeds:
     longest: float  # of one task
     useful: float  # in which a job takes tasks
     share: float  # of the slots' time in which they work
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
-
-    @property
-    def has_endless_task(self) -> bool:
-        """Whether a task may take longer than a job takes tasks: it would begin again and again."""
-        return self.longest > self.useful
 
 
 def cluster_needs(tasks: Sequence[Task], profile: Profile) -> ClusterNeeds:
