@@ -1,4 +1,4 @@
-"""Files that anyone may have written, read only where they are regular files of a size that is meant; JSON, TOML, its lines."""
+"""Files that anyone may have written, read only where they are regular and of a size that is meant; JSON, TOML; our own files."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import _GeneratorContextManager, contextmanager, suppress
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
+from threading import Lock
 from typing import Any, BinaryIO, cast
 from uuid import uuid4
 
@@ -228,3 +230,44 @@ def _lines(text: str) -> dict[str, int]:
                 table = f"{place}.{many}" if match["table"] == "[[" else place
                 lines[table] = number
     return lines
+
+
+def while_wanted(
+    begin: Callable[[], Any], use: Callable[[Any], object], end: Callable[[Any], object]
+) -> Callable[[Any], _GeneratorContextManager[None]]:
+    """A context of a value that `use` sets: the last one wanted holds; after the last, `end` puts back what `begin` gave."""
+    lock, kept = Lock(), None
+    values: list[Any] = []
+
+    @contextmanager
+    def context(value: Any) -> Iterator[None]:
+        nonlocal kept
+        with lock:
+            if not values:
+                kept = begin()
+            values.append(value)
+            use(value)
+        try:
+            yield
+        finally:
+            with lock:
+                values.remove(value)
+                if values:
+                    use(values[-1])
+                else:
+                    end(kept)
+
+    return context
+
+
+_OTHERS_WRITE = 0o022
+
+
+def _mask() -> int:
+    before = os.umask(0o077)  # a mask cannot be read without setting it
+    os.umask(before | _OTHERS_WRITE)
+    return before
+
+
+own_files = partial(while_wanted(_mask, lambda _: None, os.umask), None)
+"""Make files and folders within that neither group nor others can write, whatever the umask; processes inherit it."""

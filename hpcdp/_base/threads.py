@@ -11,7 +11,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from hpcdp._base.shared import while_wanted
+from hpcdp._base.files import while_wanted
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Of the environment, read by libraries when they are loaded, and by programs that are started."""

@@ -122,7 +122,7 @@ def _fail(error: Exception, code: int, debug: bool, study: str | None = None) ->
 def _stopped(error: Stopped, options: argparse.Namespace) -> int:
     """A run that was asked to end did so in order; in a chain of jobs the next one is submitted."""
     if getattr(options, "chained", False) and str(error) == WALLTIME:
-        from hpcdp.clusters.folder import job_folder
+        from hpcdp.clusters.slurm import job_folder
         from hpcdp.clusters.submit import submit_next
         from hpcdp.study.stored import stored_study
 

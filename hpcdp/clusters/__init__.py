@@ -20,8 +20,8 @@ from hpcdp.clusters.profile import Profile
 from hpcdp.errors import StoreError, StudyError
 
 if TYPE_CHECKING:
-    from hpcdp.clusters.folder import JobFolder
     from hpcdp.clusters.remote import OnDask
+    from hpcdp.clusters.slurm import JobFolder
 
 __all__ = ["TaskExecutor", "Where", "connect", "default_workers", "parse_place"]
 

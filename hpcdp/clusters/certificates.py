@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcdp._base.shared import own_files
+from hpcdp._base.files import own_files
 from hpcdp.errors import StoreError
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from hpcdp.clusters import Where, connect
 from hpcdp.clusters.executors import Call, TaskExecutor
-from hpcdp.clusters.folder import job_folder
 from hpcdp.clusters.profile import Profile
+from hpcdp.clusters.slurm import job_folder
 from hpcdp.errors import HpcdpError, PlaceError
 from hpcdp.store.layout import Layout
 

@@ -9,11 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from hpcdp._base.files import make_folders, replaced
-from hpcdp._base.shared import own_files
+from hpcdp._base.files import make_folders, own_files, replaced
 from hpcdp.clusters import slurm
-from hpcdp.clusters.folder import JobFolder, driver_name
 from hpcdp.clusters.profile import Profile
+from hpcdp.clusters.slurm import JobFolder, driver_name
 from hpcdp.clusters.worker import log_directives
 from hpcdp.errors import LeaseError, StoreError
 from hpcdp.store.layout import Layout

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.asked import asking, path_of
-from hpcdp._base.shared import own_files
+from hpcdp._base.files import own_files
 from hpcdp._base.signals import as_interruptions, ignored
 from hpcdp.clusters import TaskExecutor, Where, default_workers, parse_place
 from hpcdp.driver.plan import refuse_endless, refuse_unfit

@@ -28,8 +28,7 @@ from hpcdp.store.packs import forget_packs
 from hpcdp.store.samples import read_blocks
 from hpcdp.store.stages import Stage
 from hpcdp.study.declared import RefutedError
-from hpcdp.study.problem import Problem
-from hpcdp.study.sizes import Sizes
+from hpcdp.study.problem import Problem, Sizes
 from hpcdp.study.versions import load_problem
 
 _SIDES_BYTES = 1 << 29  # of training samples that stay in memory

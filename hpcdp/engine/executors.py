@@ -13,7 +13,7 @@ from hpcdp._base.node import NodeExecutor
 from hpcdp._base.threads import worker_threads
 from hpcdp.clusters import Where, connect, default_workers, parse_place, silence_dask
 from hpcdp.clusters.executors import InProcess, OnNode, TaskExecutor, refuse_few_files
-from hpcdp.clusters.folder import job_folder
+from hpcdp.clusters.slurm import job_folder
 from hpcdp.engine.context import forget_contexts
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.stopping import Stop

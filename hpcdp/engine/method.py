@@ -30,12 +30,11 @@ from hpcdp.store.arrays import State, fingerprint
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
-from hpcdp.study._timing import Timing
 from hpcdp.study.combinations import PLAIN, points_lacking
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem, describe_pairs
-from hpcdp.study.trial_draws import Trial, Tried, time_trials
+from hpcdp.study.trial_draws import Timing, Trial, Tried, time_trials
 
 Run = Callable[..., Floats]
 """What computes certified bounds from flat arrays: `Method.bounds`, or the same elsewhere."""

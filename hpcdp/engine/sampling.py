@@ -12,8 +12,7 @@ from hpcdp.engine.task import Costs, Task, Work
 from hpcdp.store.databases import count_files as count_databases
 from hpcdp.store.packs import PACK_BYTES
 from hpcdp.store.stages import Stage
-from hpcdp.study.problem import Problem
-from hpcdp.study.sizes import Sizes
+from hpcdp.study.problem import Problem, Sizes
 
 _SHORTEST, _LONGEST = 0.5, 20.0  # seconds a task
 _TASKS_PER_WORKER = 8

@@ -14,8 +14,7 @@ from hpcdp.engine.task import Progress, Work
 from hpcdp.keys import digest_json
 from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
-from hpcdp.study.problem import Problem
-from hpcdp.study.sizes import Sizes
+from hpcdp.study.problem import Problem, Sizes
 
 _LONG_LEARNING = 2.0  # seconds after which what is learned is stored, whoever counts with it
 

@@ -16,8 +16,7 @@ from typing import ClassVar, Self
 from hpcdp.clusters.profile import Profile
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.store.layout import Layout
-from hpcdp.study.problem import Problem
-from hpcdp.study.sizes import Sizes
+from hpcdp.study.problem import Problem, Sizes
 from hpcdp.study.trial_draws import Trial
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcdp._base.shared import own_files
+from hpcdp._base.files import own_files
 from hpcdp.engine.context import Context, open_context
 from hpcdp.engine.method import Learned, Prints, method_of
 from hpcdp.engine.outcomes import ChunkError, Failure, NewFile, Report, no_memory, stage_file, unusable

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from hpcdp._base.asked import wrong
 from hpcdp._base.files import read_bytes
 from hpcdp._base.messages import did_you_mean
+from hpcdp._base.node import NodeExecutor
 from hpcdp._base.plugins import load_plugin, plugins
 from hpcdp._base.raised import readable
 from hpcdp._check import fraction, non_negative, refusal
@@ -31,13 +33,13 @@ from hpcdp.analytic import (
     gaussian_sigma,
 )
 from hpcdp.errors import StudyError
+from hpcdp.mechanisms.user_code import import_object
 from hpcdp.notions.curve import TradeOffCurve
 from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.notions.tensor import Bound, tensor
 from hpcdp.store.records import foreign
 from hpcdp.store.results import read_results
 from hpcdp.store.root import latest_version, open_layout, resume_command
-from hpcdp.study.accountants import read_pld
 
 FORMS = {
     "laplace": "laplace(epsilon=...)",
@@ -155,7 +157,7 @@ def parse_claim(text: str, folder: Path = Path()) -> Claim:
         if name == "store":
             return Claim(text, _read_store(folder / _path(text)), is_estimate=True)
         if name == "pld":
-            return Claim(text, read_pld(_path(text), folder.resolve()))
+            return Claim(text, _read_pld(_path(text), folder.resolve()))
         numbers = _numbers(text)
         return Claim(text, _curve(name, numbers), limit=_limit(name, numbers))
     except _Unreadable as error:
@@ -350,3 +352,49 @@ def _points(
         return kind(points[:, 0], points[:, 1])
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+_ACCEPTED_PLD = '"package.module:object", a PrivacyLossDistribution, a DpEvent or a PrivacyAccountant of dp_accounting'
+_NEAR, _FAR, _LEVELS, _FEWER = 8.0, 700.0, 1 << 14, 1 << 10
+"""Levels: most of them up to the first, the others up to the second. Of accountants, which take milliseconds for each: fewer."""
+
+
+def _read_pld(path: str, folder: Path) -> TradeOffCurve:
+    """The least trade-off curve that the accountant's δ allows at many ε, in both directions; ValueError where it is none."""
+    if ":" not in path:
+        raise ValueError(f"{path} was given; accepted: {_ACCEPTED_PLD}")
+    return _pld_curve(path, folder, frozenset((module, module.stat().st_mtime_ns) for module in folder.glob("*.py")))
+
+
+@lru_cache(maxsize=16)
+def _pld_curve(path: str, folder: Path, _modules: frozenset[tuple[Path, int]]) -> TradeOffCurve:
+    with NodeExecutor(1) as node:
+        return TradeOffCurve.from_delta(*node.submit(_deltas, path, folder).result())
+
+
+def _deltas(path: str, folder: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Levels, and the δ that an accountant gives there, never rising."""
+    given = import_object(path, folder, "claim")
+    asked = getattr(given, "get_delta_for_epsilon", None)
+    levels = np.append(np.linspace(0.0, _NEAR, _LEVELS), np.geomspace(_NEAR, _FAR, _FEWER)[1:])
+    if asked is None and not hasattr(given, "get_delta"):
+        try:
+            from dp_accounting import DpEvent
+            from dp_accounting.pld import PLDAccountant
+        except ImportError:
+            raise ValueError(
+                f"{path} is a {_type_of(given)}; dp_accounting is not installed: pip install hpcdp[accounting]"
+            ) from None
+        if not isinstance(given, DpEvent):
+            raise ValueError(f"{path} is a {_type_of(given)}; accepted: {_ACCEPTED_PLD}")
+        given = PLDAccountant().compose(given)
+    if asked is None:
+        levels = np.append(np.linspace(0.0, _NEAR, _FEWER), np.geomspace(_NEAR, _FAR, 64)[1:])
+        deltas = [given.get_delta(float(level)) for level in levels]
+    else:
+        deltas = asked(levels)
+    return levels, np.minimum.accumulate(np.clip(np.asarray(deltas, np.float64), 0.0, 1.0))
+
+
+def _type_of(given: Any) -> str:
+    return f"{type(given).__module__}.{type(given).__qualname__}"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpcdp.errors import DamagedError
 from hpcdp.keys import canonical_json, digest_json
@@ -21,8 +21,8 @@ from hpcdp.store.root import latest_version
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Header, Study
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
+from hpcdp.study.problem import Problem, Sizes
 from hpcdp.study.section import ALWAYS, Section
-from hpcdp.study.sizes import Sizes
 
 
 def read_study_record(layout: Layout, version: int) -> Any:
@@ -176,9 +176,6 @@ def _inputs(body: dict[str, Any]) -> list[Any]:
         canonical_json(table) for table in body["study"]["pairs"]["distributional"] or ()
     ]
 
-
-if TYPE_CHECKING:
-    from hpcdp.study.problem import Problem
 
 _REUSE = {"reuse": True, "no-reuse": False}
 

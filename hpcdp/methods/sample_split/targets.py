@@ -24,8 +24,7 @@ from hpcdp.notions.spectrum import by_direction, exceedances
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.study.estimate import Target
 from hpcdp.study.pairs import describe_pair
-from hpcdp.study.problem import Problem
-from hpcdp.study.sizes import MANY, Sizes
+from hpcdp.study.problem import MANY, Problem, Sizes
 from hpcdp.study.stored import commit_sizes, known_sizes
 
 LEARNING = 0.03
