@@ -47,11 +47,8 @@ class _Kept:
 
     def other(self, rows: NDArray[Any]) -> NDArray[Any]:
         """All rows but the last but one, in memory of their own."""
-        if (self._other.dtype, self._other.shape, self._other.strides) != (
-            rows.dtype,
-            rows[1:].shape,
-            rows[1:].strides,
-        ):
+        form = rows.dtype, rows[1:].shape, rows[1:].strides
+        if (self._other.dtype, self._other.shape, self._other.strides) != form:
             self._other = np.empty_like(rows[1:], subok=False)
         self._other[:-1] = rows[:-2]
         self._other[-1:] = rows[-1:]

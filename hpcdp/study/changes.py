@@ -211,11 +211,8 @@ def _file_of(body: dict[str, Any]) -> Path | None:
         return None
     for path in paths:
         with contextlib.suppress(StudyError, ValueError, OSError):
-            text = read_bytes(path, _MOST_STUDY).decode()
-            if (
-                following(Study.from_dict(parse_toml(text), folder.resolve()), body["study"]).to_stored()
-                == body["study"]
-            ):
+            study = Study.from_dict(parse_toml(read_bytes(path, _MOST_STUDY).decode()), folder.resolve())
+            if following(study, body["study"]).to_stored() == body["study"]:
                 return path
     return None
 

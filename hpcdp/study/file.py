@@ -13,10 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from hpcdp._base.asked import address_of
 from hpcdp._base.files import absolute, parse_toml, place_of
@@ -86,9 +83,8 @@ class Study(Section):
         if not isinstance(data, dict) or data.get("at_risk") is None:
             return data
         given = [key for key in ("mechanism", "pairs", "estimate", "pure") if data.get(key) is not None]
-        given += (
-            ["study.claim"] if isinstance(data.get("study"), dict) and data["study"].get("claim") is not None else []
-        )
+        header = data.get("study")
+        given += ["study.claim"] if isinstance(header, dict) and header.get("claim") is not None else []
         if given:
             raise ValueError(f"at_risk: a study of [study] and [at_risk] alone; given with it: {', '.join(given)}")
         return {**data, **sections_of(data["at_risk"])}

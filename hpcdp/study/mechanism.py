@@ -41,11 +41,7 @@ class FunctionCall(Section):
             raise unsendable(name, str(error)) from None
 
 
-_NAME, _PROGRAM, _FUNCTION = (
-    "(name)",
-    "(program)",
-    "(function)",
-)  # messages leave out parts of a location in parentheses
+_NAME, _PROGRAM, _FUNCTION = "(name)", "(program)", "(function)"  # in parentheses, messages leave them out
 
 
 def _mechanism(given: Any) -> Any:
@@ -73,11 +69,7 @@ class MechanismSection(Section):
     reproducible: Annotated[bool, Key("law", absent=True)] = True
     timeout: Annotated[Seconds | None, Key("nothing", "change", absent=None)] = None
     raises: Annotated[
-        Annotated[
-            list[Annotated[str, Field(min_length=1)]],
-            Field(min_length=1, max_length=MOST_RAISED),
-        ]
-        | None,
+        Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=MOST_RAISED)] | None,
         Key("law", absent=None),
     ] = None
     isolated: Annotated[bool, Key("nothing", "change", absent=True)] = True

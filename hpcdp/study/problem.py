@@ -134,9 +134,7 @@ class Problem:
         for pair in self.pairs:  # D serves many pairs; its bytes are digested once
             if id(pair.d) not in known:
                 known[id(pair.d)] = self.sampler.key(pair.d)
-        others = (
-            (known[id(p.d)], p.d_prime) for p in self.pairs
-        )  # what is known is alive, so that no other has its id
+        others = ((known[id(p.d)], p.d_prime) for p in self.pairs)  # known ones are alive: no other has their id
         return [(key, known.get(id(d_prime)) or self.sampler.key(d_prime)) for key, d_prime in others]
 
     @cached_property
@@ -170,12 +168,9 @@ class Problem:
         values["parameters"] = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
         values["loss"] = [e.default_loss, *e.other_losses] if e.other_losses else e.default_loss
         head = ["model", *(value for name, value in values.items() if value != e.keys()[name].absent)]
-        views = (
-            [[pair.origin["view"]] if "view" in pair.origin else [] for pair in self.pairs] if e.view else repeat([])
-        )
-        return [
-            digest_json([*head, d, d_prime, *view]) for (d, d_prime), view in zip(self.pair_laws, views, strict=False)
-        ]
+        views = [[pair.origin["view"]] for pair in self.pairs] if e.view else repeat([])
+        laws = zip(self.pair_laws, views, strict=False)
+        return [digest_json([*head, d, d_prime, *view]) for (d, d_prime), view in laws]
 
     @cached_property
     def train(self) -> Stage:
@@ -234,15 +229,10 @@ class Problem:
         return Declared.of(self.study.mechanism.impossible, self.study.folder)
 
     @property
-    def method_name(self) -> str:
-        """The name of the method of estimating: the loss's own, where it has one."""
-        reuse = self.study.estimate.reuse
-        return name_of_method(self.study, bool(self.chosen) if reuse == "auto" else reuse)
-
-    @property
     def method(self) -> Any:
-        """The method itself, a `hpcdp.engine.method.Method`."""
-        return method_named(self.method_name)
+        """The method of estimating, a `hpcdp.engine.method.Method`: the loss's own, where it has one."""
+        reuse = self.study.estimate.reuse
+        return method_named(name_of_method(self.study, bool(self.chosen) if reuse == "auto" else reuse))
 
     @property
     def kept_stages(self) -> tuple[Stage, ...]:

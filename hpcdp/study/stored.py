@@ -56,8 +56,7 @@ def whole_versions(layout: Layout) -> list[Any]:
 
 def stored_study(layout: Layout, version: int) -> Study:
     """The study of one version, without loading its databases or mechanism."""
-    body = read_study_record(layout, version)
-    return study_of(body)
+    return study_of(read_study_record(layout, version))
 
 
 def study_of(body: dict[str, Any]) -> Study:
@@ -101,11 +100,8 @@ def changed_code(layout: Layout, study: Study) -> list[str]:
         own = {name: body["source"], **body.get("sources", {})}
         for what, digest in own.items():
             known.setdefault(what, set()).add(str(digest))
-    return [
-        what
-        for what, digests in known.items()
-        if len(digests) > 1 or (what.startswith("estimate.") and what not in own)
-    ]
+    gone = {what for what in known if what.startswith("estimate.") and what not in own}
+    return [what for what, digests in known.items() if len(digests) > 1 or what in gone]
 
 
 def code_of(study: Study) -> str:

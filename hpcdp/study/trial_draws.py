@@ -148,11 +148,8 @@ def _texts_given(sampler: Sampler, words: str) -> str:
     """Which parameters are text that reads as a number, where the mechanism raised what such text makes it raise."""
     if not re.search(r"\braised (Type|Value)Error\b", words):
         return ""
-    texts = [
-        f"mechanism.parameters.{name} is text: {json.dumps(value)}"
-        for name, value in _numbers_as_text(sampler.parameters)
-    ]
-    return "".join(f"; {text}" for text in texts)
+    texts = _numbers_as_text(sampler.parameters)
+    return "".join(f"; mechanism.parameters.{name} is text: {json.dumps(value)}" for name, value in texts)
 
 
 def _numbers_as_text(values: Mapping[str, Any], within: str = "") -> Iterable[tuple[str, str]]:
@@ -243,22 +240,14 @@ def _affordable(sampler: Sampler, database: Input) -> int:
         return time.perf_counter() - begin
 
     try:
-        return _afforded(seconds)
+        # the first call may have loaded libraries
+        if seconds(1) < _SLOW_SECONDS or (once := seconds(1)) < _SLOW_SECONDS:
+            return TRIAL_SIZE
+        return min(TRIAL_SIZE, max(1, int(_TRIAL_SECONDS / max(seconds(2) - once, 1e-9))))
     except UnansweredError:
         raise
     except MechanismError:  # the first trial tells of it
         return TRIAL_SIZE
-
-
-def _afforded(seconds: Callable[[int], float]) -> int:
-    """How many outputs, given the seconds that a call for so many takes."""
-    if seconds(1) < _SLOW_SECONDS:
-        return TRIAL_SIZE
-    once = seconds(1)  # the first call may have loaded libraries
-    if once < _SLOW_SECONDS:
-        return TRIAL_SIZE
-    per_draw = seconds(2) - once
-    return min(TRIAL_SIZE, max(1, int(_TRIAL_SECONDS / max(per_draw, 1e-9))))
 
 
 def _check_stored(stored: StoredSamples, database: Input, needed: int) -> None:

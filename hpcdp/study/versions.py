@@ -97,9 +97,7 @@ def _refuse_changed_code(body: dict[str, Any], source: str, study: Study, now: M
     """StudyError when the code of a stored study is another now. source, now: digests of the mechanism's code, and of others."""
     before = body.get("sources", {})
     changed = [what for what, digest in now.items() if before.get(what, digest) != digest]
-    changed += [
-        what for what in before if what.startswith("estimate.") and what not in now
-    ]  # it comes from elsewhere now
+    changed += [what for what in before if what.startswith("estimate.") and what not in now]  # it is elsewhere now
     if source != body["source"]:
         changed.insert(0, code_of(study))
     if changed:
@@ -123,9 +121,7 @@ def save_problem(layout: Layout, problem: Problem, generation: Generation, allow
     if not same(old, body):  # another folder is another version: workers import from the folder that a version names
         version += 1
         put_json(layout, layout.study(version), body, generation)
-    if not has_record(
-        layout, _STUDY, str(version)
-    ):  # after the file, or the copy of a version that never was would be taken
+    if not has_record(layout, _STUDY, str(version)):  # after the file, else a version that never was would be taken
         commit(layout, _STUDY, str(version), {"body": body}, generation)
     return version
 
