@@ -82,9 +82,7 @@ def worker_threads(threads: int) -> Iterator[None]:
     """Within, libraries and programs that start use so many threads; the last thread that leaves puts all back."""
     import numba  # before the mechanism may load it, and have it keep this number for ever
 
-    masked = (
-        numba.get_num_threads()
-    )  # of this thread alone; it starts numba's threads, and loads OpenMP, which is limited too
+    masked = numba.get_num_threads()  # of this thread; it starts numba's, and loads OpenMP, which is limited too
     with library_threads(threads), _told(threads):
         numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
         try:

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,7 +97,6 @@ def check_profile(profile: Profile) -> None:
         check_allocation(profile)
 
 
-@contextmanager
 def connect(
     where: Where,
     workers: int | None = None,
@@ -105,20 +104,16 @@ def connect(
     generation: int = 0,
     note: Callable[[str], None] = lambda _: None,
     dashboard: bool = False,
-) -> Iterator[OnDask]:
+) -> AbstractContextManager[OnDask]:
     """Workers of a Dask scheduler; whatever this started ends with the context. StoreError when no scheduler answers."""
     if where.profile is not None:
         assert folder is not None
-        with _open_profile(where.profile, folder, generation, note) as executor:
-            yield executor
-    elif where.address is not None or where.scheduler_file is not None:
-        with _attach(where, note) as executor:
-            yield executor
-    else:
-        from hpcdp.clusters.scheduler import open_local
+        return _open_profile(where.profile, folder, generation, note)
+    if where.address is not None or where.scheduler_file is not None:
+        return _attach(where, note)
+    from hpcdp.clusters.scheduler import open_local
 
-        with open_local(workers or default_workers(), dashboard) as executor:
-            yield executor
+    return open_local(workers or default_workers(), dashboard)
 
 
 @contextmanager

@@ -148,12 +148,9 @@ def refused_in(line: str) -> str | None:
 
 def _means(word: str, name: str) -> bool:
     given = word.partition("=")[0]
-    if len(given) > 2 and name.startswith(
-        given
-    ):  # sbatch takes beginnings, and refuses those of several options itself
-        return True
+    is_beginning = len(given) > 2 and name.startswith(given)  # sbatch itself refuses those of several options
     short = _SHORT.get(name)
-    return bool(short and re.match(rf"-[HIQhksv]*{short[1]}", word))
+    return is_beginning or bool(short and re.match(rf"-[HIQhksv]*{short[1]}", word))
 
 
 def job_name(study: str, store: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -139,8 +139,7 @@ class Context:
         if by_blocks and stage.total * schema.bytes_in_memory > STREAMED_BYTES:
             return StreamedSide(lambda: self._training_chunks(law), stage.total, schema.dtype)
         outputs = np.empty(schema.shape(stage.total), schema.dtype)
-        for _ in self._training_chunks(law, outputs):
-            pass
+        deque(self._training_chunks(law, outputs), 0)
         return outputs
 
     def _as_side(self, outputs: Outputs | StreamedSide) -> Side:

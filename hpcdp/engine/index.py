@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -142,15 +143,13 @@ def read_index(layout: Layout) -> Index:
 
 def _arrays(entry: dict[str, Any]) -> dict[str, Any]:
     """An entry's values by name, lists of numbers as arrays, which take an eighth of the memory."""
-    return {name: _array(value) if isinstance(value, list) else value for name, value in entry.items() if name != "key"}
-
-
-def _array(value: list[Any]) -> Any:
-    try:
-        array = np.asarray(value)
-    except (ValueError, OverflowError):  # lists of several lengths, or whole numbers beyond 2⁶³
-        return value
-    return array if array.dtype.kind in "if" and array.size else value
+    arrays = {}
+    for name, value in entry.items():
+        with suppress(ValueError, OverflowError):  # lists of several lengths, or whole numbers beyond 2⁶³
+            array = np.asarray(value if isinstance(value, list) else [])
+            if array.dtype.kind in "if" and array.size:
+                arrays[name] = array
+    return {name: value for name, value in (entry | arrays).items() if name != "key"}
 
 
 def _sound(layout: Layout, kind: str, index: Index) -> Iterator[dict[str, Any]]:

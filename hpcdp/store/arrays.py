@@ -31,13 +31,7 @@ from hpcdp._base.files import open_regular, read_metadata
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array, digest_json
 
-_TYPES = {
-    "bool",
-    "float16",
-    "float32",
-    "float64",
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-}
+_TYPES = {np.dtype(code).name for code in "?efdbhilBHIL"}
 _MOST_DIMENSIONS = 8
 _UNASKED = 1 << 28  # bytes that need no look at how much memory is free
 _CHECK = 4  # bytes of a checksum
@@ -104,18 +98,15 @@ def _form(shape: tuple[int, ...], dtype: np.dtype[Any], inner: int) -> dict[str,
     if shape and inner < shape[0]:
         index = [_bytes_codec(np.dtype(np.uint64)), {"name": "crc32c"}]
         own = {"chunk_shape": chunk, "codecs": codecs, "index_codecs": index, "index_location": "end"}
-        chunk, codecs = (
-            [-(-shape[0] // inner) * inner, *chunk[1:]],
-            [{"name": "sharding_indexed", "configuration": own}],
-        )
+        chunk = [-(-shape[0] // inner) * inner, *chunk[1:]]
+        codecs = [{"name": "sharding_indexed", "configuration": own}]
     return {
         "shape": list(shape),
         "data_type": dtype.name,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": "NaN"
-        if dtype.kind == "f"
-        else dtype.type(0).item(),  # what a reader gets where a chunk is missing
+        # what a reader gets where a chunk is missing
+        "fill_value": "NaN" if dtype.kind == "f" else dtype.type(0).item(),
         "codecs": codecs,
         "zarr_format": 3,
         "node_type": "array",

@@ -65,15 +65,9 @@ def stored_tallies(layout: Layout, pilot: str) -> list[TallySpan]:
 
 def _spans(pilot: str, names: Iterable[str]) -> list[TallySpan]:
     matches = (_NAME.fullmatch(name) for name in sorted(names))
+    sides = {None: BOTH, "0": (0,), "1": (1,)}
     return [
-        TallySpan(
-            pilot,
-            m["stage"],
-            int(m["start"]),
-            int(m["stop"]),
-            int(m["samples"]),
-            (int(m["side"]),) if m["side"] else BOTH,
-        )
+        TallySpan(pilot, m["stage"], int(m["start"]), int(m["stop"]), int(m["samples"]), sides[m["side"]])
         for m in matches
         if m
     ]
