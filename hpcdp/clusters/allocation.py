@@ -61,12 +61,11 @@ class StepUnits(Units):
                 new.write_text(job.job_script())
             command = ["srun", "--nodes=1", "--ntasks=1", f"--cpus-per-task={unit.cores}", "--mem=0", "--exact"]
             command += ["--kill-on-bad-exit=0", f"--job-name={self._folder.name}", "--unbuffered", "bash", "-c"]
+            command.append(job.job_script())
             log = self._folder.logs / f"worker-{os.environ['SLURM_JOB_ID']}-{self._count}.log"
             try:
                 with open_itself(log, "ab") as out:
-                    step = subprocess.Popen(
-                        [*command, job.job_script()], stdin=subprocess.DEVNULL, stdout=out, stderr=out
-                    )
+                    step = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
             except OSError as error:
                 unit.refuse(f"cannot run srun: {error.strerror or error}")
             else:

@@ -110,6 +110,5 @@ def _wrong_on(host: str, there: Sequence[NodeReport], processes: int) -> list[st
 def _ends_of_logs(logs: Path) -> list[str]:
     """The last line of each job's log, which says why its workers did not come."""
     texts = {path.name: path.read_text(errors="replace").split("\n") for path in sorted(logs.glob("*"))}
-    return [
-        f"{name}: {last}" for name, lines in texts.items() for last in [line for line in lines if line.strip()][-1:]
-    ]
+    said = {name: [line for line in lines if line.strip()] for name, lines in texts.items()}
+    return [f"{name}: {lines[-1]}" for name, lines in said.items() if lines]

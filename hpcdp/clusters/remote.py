@@ -121,12 +121,9 @@ class OnDask(TaskExecutor):
     def _ask(self, what: str, **named: Any) -> Mapping[str, Any]:
         """What the scheduler says of each worker; nothing where it does not answer."""
         try:
-            answers: Mapping[str, Any] = self.client.sync(
-                getattr(self.client.scheduler, what), callback_timeout=_ANSWER, **named
-            )
+            return self.client.sync(getattr(self.client.scheduler, what), callback_timeout=_ANSWER, **named)
         except (OSError, TimeoutError, ValueError, AttributeError):
             return {}
-        return answers
 
     def find_dashboard(self) -> None:
         """Ask where the scheduler's dashboard listens: host:port, as the scheduler's own host sees it."""

@@ -327,9 +327,8 @@ def _finish(
     if not method_of(problem).is_done(problem, index):
         raise failed(outcome.failures, resume_command(layout.root))
     stored = _stored_results(layout, version, monitor)
-    arrays = assemble(
-        problem, index, _on_workers(executor, monitor, method_of(problem).bounds) if stored is None else None
-    )
+    bounds = _on_workers(executor, monitor, method_of(problem).bounds)
+    arrays = assemble(problem, index, bounds if stored is None else None)
     if stored is None or digests_of(stored) != digests_of(arrays):  # which only another program would have changed
         head = {
             "version": version,

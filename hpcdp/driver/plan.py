@@ -76,9 +76,8 @@ class Plan:
 
     def brief(self, command: str) -> str:
         """What a run says before it begins: samples, memory, time, what it chose, and warnings. command: prints all."""
-        return self._text(
-            f"plan of {self.name}; all of it: {command}", [row for row in self.rows if row[0] not in _DETAILS]
-        )
+        rows = [row for row in self.rows if row[0] not in _DETAILS]
+        return self._text(f"plan of {self.name}; all of it: {command}", rows)
 
     @staticmethod
     def _text(head: str, rows: Rows) -> str:
@@ -101,6 +100,7 @@ def make_plan(
     method, e = method_of(problem), problem.study.estimate
     tasks = method.tasks(problem, index, costs, workers)
     amounts = method.amounts(problem)
+    stated = method.state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs))
     is_here = profile is None and runs_here(asked, seconds_alone(problem, tasks))
     at_once = 1 if is_here else max(1, min(workers, len(tasks)))
     chosen = method.known_draws(problem, index)
@@ -125,7 +125,7 @@ def make_plan(
         *method.describe_plan(problem, costs, most),
         ("expected error", "" if e.target or e.time else _expected_error(problem, amounts)),
         *method.describe_choices(problem, index, costs, at_once),
-        *_accuracy_rows(problem),
+        *(state_lines(stated, percent(e.confidence), method.pools) if stated else []),
     ]
     return Plan(
         name=problem.study.name,
@@ -185,12 +185,9 @@ def _time_rows(tasks: Sequence[Task], seconds: float, profile: Profile | None, m
         return [("time", f"about {duration(seconds)}{rest}")]
     needs, given = cluster_needs(tasks, profile), profile.worker.memory // profile.worker.process_count
     end = datetime.now().astimezone() + timedelta(seconds=needs.seconds)
+    hours = f"{needs.node_hours:.2g} node-hours ({needs.core_hours:.2g} core-hours)"
     rows = [
-        (
-            "jobs",
-            f"{needs.at_once:,} at once, {needs.jobs:,} in all, about {needs.node_hours:.2g} node-hours "
-            f"({needs.core_hours:.2g} core-hours)",
-        ),
+        ("jobs", f"{needs.at_once:,} at once, {needs.jobs:,} in all, about {hours}"),
         ("time", f"about {duration(needs.seconds)}: until {end:%Y-%m-%d %H:%M} if no job has to wait{rest}"),
     ]
     if needs.share < _HALF and needs.core_hours > _FEW:
@@ -218,13 +215,6 @@ def _expected_error(problem: Problem, amounts: Amounts) -> str:
     k = kind_of(e.default_loss).votes(validate_parameters(e.default_loss, e.parameters), amounts.learned)
     votes = f"; L̂ within ±{2 / math.sqrt(k):.2g} (k = {k} votes)" if k else ""
     return f"standard error of δ̂ at most {errors}{which} where P(S) ≥ e^ε·Q(S), else at most {others}{votes}"
-
-
-def _accuracy_rows(problem: Problem) -> Rows:
-    """What is stated of accuracy beforehand."""
-    study, method = problem.study, method_of(problem)
-    stated = method.state_accuracy(study, dimension(problem.schema), len(problem.pairs))
-    return state_lines(stated, percent(study.estimate.confidence), method.pools) if stated else []
 
 
 def _span(tasks: Sequence[Task], workers: int) -> float:

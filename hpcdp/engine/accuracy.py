@@ -67,11 +67,8 @@ def state_lines(statements: Sequence[Statement], sure: str, pooled: bool = False
         f"{sets} may miss part of δ."
     )
     lines = [("radius", words)]
-    known = [(s.epsilon, s.alpha) for s in shown if s.alpha is not None]
+    known = [(s.epsilon, s.alpha) for s in shown if s.alpha is not None and s.alpha < 1.0]
     if known:
-        words = "; ".join(
-            f"at most {at_most(alpha, '.1e')} at ε = {epsilon:g}" for epsilon, alpha in known if alpha < 1.0
-        )
-        if words:
-            lines.append(("published α", f"|δ̂ − δ| {words} (Lu et al., Cor. 2–4, corrected; heuristic)"))
+        words = "; ".join(f"at most {at_most(alpha, '.1e')} at ε = {epsilon:g}" for epsilon, alpha in known)
+        lines.append(("published α", f"|δ̂ − δ| {words} (Lu et al., Cor. 2–4, corrected; heuristic)"))
     return lines

@@ -227,8 +227,9 @@ def sweep(
                     see(law, side, chunk, outputs)
                 del outputs  # so that the next chunk lies where it lay, which caches hold
         except (MechanismError, DamagedError) as error:
-            which = f"{stage.name} chunks {chunks.start} to {chunks.stop - 1} of "
-            report.failures.append(Failure.of(which * isinstance(error, RefutedError) + describe(units), error))
+            which = f"{stage.name} chunks {chunks.start} to {chunks.stop - 1} of {describe(units)}"
+            what = which if isinstance(error, RefutedError) else describe(units)
+            report.failures.append(Failure.of(what, error))
             return False
         return True
 

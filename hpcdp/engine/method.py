@@ -367,7 +367,6 @@ def memory(problem: Problem) -> int:
     stage = Stage.of("test", max(e.test, e.chunk), e.chunk, problem.schema)
     block = min(stage.total, stage.chunk * stage.chunks_per_block)
     drawn = max((min(d.block, e.chunk) * d.cells * 8 for d in problem.distributions), default=0)
-    learning = kind_of(e.default_loss).memory(
-        validate_parameters(e.default_loss, e.parameters), problem.schema, e.train
-    )
+    parameters = validate_parameters(e.default_loss, e.parameters)
+    learning = kind_of(e.default_loss).memory(parameters, problem.schema, e.train)
     return 2 * drawn + learning + 3 * block * width

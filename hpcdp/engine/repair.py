@@ -202,10 +202,8 @@ def check_samples(
         monitor.note(
             f"{size / 2**30:.0f} GiB of stored samples: looked for missing files only; chunks are checked when read"
         )
-        places = dict(place_of(layout, stage, law, block) for law, stage, block in items)
-        damaged = {
-            record: f"{layout.relative(path)} is missing" for record, path in places.items() if not path.is_dir()
-        }
+        places = (place_of(layout, stage, law, block) for law, stage, block in items)
+        damaged = {record: f"{layout.relative(path)} is missing" for record, path in places if not path.is_dir()}
     else:
         per_task = max(1, (128 << 20) // max(1, size // len(items)))
         monitor.begin_batches("check stored samples", len(items))

@@ -110,9 +110,8 @@ class Costs:
         parameters = validate_parameters(e.default_loss, e.parameters)
         learn, count, each = kind_of(e.default_loss).seconds(parameters, problem.schema, e.train, trial.many_valued)
         tally = _TALLY + (count if problem.schema.columns not in (None, 1) else 0.0)  # vectors are scored first
-        return cls(
-            trial.seconds_per_draw, _WRITE * width, _READ * width, learn, count, trial.seconds_per_call, tally, each
-        )
+        draw, call = trial.seconds_per_draw, trial.seconds_per_call
+        return cls(draw, _WRITE * width, _READ * width, learn, count, call, tally, each)
 
     def drawing(self, samples: int, chunks: int) -> float:
         """Seconds to draw this many samples in this many chunks."""

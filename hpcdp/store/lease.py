@@ -117,7 +117,9 @@ def acquire(layout: Layout, note: Callable[[str], None] | None = None, ended: Co
     if last and str(_read(layout.lease_file(last)).get("job")) not in ended:
         _refuse_if_held(layout, last, note)
     run, job = uuid4().hex, os.environ.get("SLURM_JOB_ID")
-    owner = {"host": host_name(), **identify(), "job": job, "run": run, "beats": 0}
+    own = psutil.Process()  # boot and ticks, None where the system does not tell, and started tell it from all others
+    process = {"process": own.pid, "started": own.create_time(), "boot": _boot(), "ticks": _ticks(own.pid)}
+    owner = {"host": host_name(), **process, "job": job, "run": run, "beats": 0}
     taken = _numbers(layout, _LEASE) | _numbers(layout, _GATE)
     generation = Generation(max(taken, default=0) + 1, run)
     try:
@@ -224,12 +226,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _CLOCK_STEP = 2.0  # seconds that a start may move by rounding, where only the wall clock tells it
-
-
-def identify() -> dict[str, Any]:
-    """What tells this process from all others of its host: boot's id and start in ticks, None where untold; the clock's start."""
-    process = psutil.Process()
-    return {"process": process.pid, "started": process.create_time(), "boot": _boot(), "ticks": _ticks(process.pid)}
 
 
 def is_alive(owner: Mapping[str, Any]) -> bool:

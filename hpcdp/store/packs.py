@@ -142,19 +142,22 @@ def prints_in(path: Path) -> Any:
         blocks = read_attributes(path, ("array", "group")).get("blocks")
     except (ValueError, FileNotFoundError, NotADirectoryError):
         raise DamagedError(f"{path} is damaged or missing") from None
-    if not isinstance(blocks, dict) or not all(
-        size_of(block) and _are_prints(texts) for block, texts in blocks.items()
-    ):
+    if not _are_blocks(blocks):
         raise DamagedError(f"{path} is damaged: it does not say which chunks it holds")
     return blocks
 
 
 def _is_of(prints: Any, name: str) -> bool:
-    right = isinstance(prints, dict) and pack_name(prints) == name
-    return right and all(size_of(block) and _are_prints(texts) for block, texts in prints.items())
+    return _are_blocks(prints) and pack_name(prints) == name
 
 
-def _are_prints(prints: Any) -> bool:
+def _are_blocks(prints: Any) -> bool:
+    """Whether they are lists of fingerprints by blocks' names."""
+    return isinstance(prints, dict) and all(size_of(block) and are_prints(own) for block, own in prints.items())
+
+
+def are_prints(prints: Any) -> bool:
+    """Whether they are a list of texts."""
     return isinstance(prints, list) and all(isinstance(text, str) for text in prints)
 
 

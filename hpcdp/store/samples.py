@@ -15,6 +15,7 @@ from hpcdp.store.fence import discard
 from hpcdp.store.layout import Layout
 from hpcdp.store.packs import KIND as PACKS
 from hpcdp.store.packs import (
+    are_prints,
     open_pack,
     pack_of,
     prints_in,
@@ -98,8 +99,7 @@ def _open(
 
 def _are_of(prints: Any, stage: Stage, block: int) -> bool:
     """Whether they are one text for each chunk of a block."""
-    right = isinstance(prints, list) and all(isinstance(text, str) for text in prints)
-    return right and len(prints) == len(stage.block_chunks(block))
+    return are_prints(prints) and len(prints) == len(stage.block_chunks(block))
 
 
 def place_of(layout: Layout, stage: Stage, law: str, block: int) -> tuple[tuple[str, str], Path]:

@@ -205,8 +205,7 @@ def _meaning(text: str) -> str:
     name = text.partition("(")[0].strip()
     if name in ("file", "store", "pld"):
         return f"{name}({_path(text)})"
-    numbers = _numbers(text)
-    curve = _curve(name, numbers)
+    curve = _curve(name, numbers := _numbers(text))
     return repr(_limit(name, numbers) or curve)
 
 
@@ -224,8 +223,7 @@ def _call(text: str) -> ast.Call | None:
 
 
 def _numbers(text: str) -> dict[str, float]:
-    call = _call(text)
-    if call is None:
+    if (call := _call(text)) is None:
         raise _Unreadable("something that is no call")
     if call.args:
         raise _Unreadable(f"{ast.unparse(call.args[0])} without a name")
@@ -261,10 +259,9 @@ def _curve(name: str, numbers: dict[str, float]) -> Bound:
     }
     if name in plugins(_PLUGINS):
         try:
-            curve: Bound = load_plugin(_PLUGINS, name)(**numbers)
+            return load_plugin(_PLUGINS, name)(**numbers)
         except TypeError as error:
             raise ValueError(str(error)) from None
-        return curve
     form = forms.get((name, *sorted(numbers)))
     if form is None:
         raise _Unreadable(", ".join(numbers) or "no argument")
@@ -285,8 +282,7 @@ def _limit(name: str, numbers: dict[str, float]) -> RenyiLimit | None:
 def _path(text: str) -> str:
     """The one path between the parentheses, bare or in quotes."""
     inside = text.partition("(")[2].rstrip()[:-1].strip()
-    call = _call(text)
-    parts = [] if call is None else [*call.args, *call.keywords]
+    parts = [] if (call := _call(text)) is None else [*call.args, *call.keywords]
     if len(parts) == 1 and isinstance(parts[0], ast.Constant) and isinstance(parts[0].value, str):
         inside = parts[0].value
     elif len(parts) > 1 or inside[:1] in ("'", '"'):
@@ -310,7 +306,13 @@ def _read_file(path: Path) -> SpectrumPoints | TradeOffPoints:
     if header not in (["epsilon", "delta"], ["alpha", "beta"]):
         # whoever made a store may have named any file, so nothing of it is quoted
         raise ValueError(f"{path}: its first line is no header; accepted: epsilon,delta or alpha,beta")
-    points = [_point(path, number, row) for number, row in rows[1:]]
+    points = []
+    for number, row in rows[1:]:
+        try:
+            epsilon, delta = map(float, row)
+        except ValueError:
+            raise ValueError(f"{path}: line {number} does not hold two numbers; accepted: two numbers a line") from None
+        points.append((epsilon, delta))
     if not points:
         raise refusal(f"{path}: points", "no line after the header", "one or more")
     if header == ["alpha", "beta"]:
@@ -318,15 +320,7 @@ def _read_file(path: Path) -> SpectrumPoints | TradeOffPoints:
     for (_, before), (epsilon, after) in pairwise(points):
         if after > before:
             raise refusal(f"{path}: delta at epsilon {epsilon!r}", after, f"a number <= {before!r}, the one before")
-    return _points(SpectrumPoints, path, np.array(points).reshape(-1, 2))
-
-
-def _point(path: Path, number: int, row: list[str]) -> tuple[float, float]:
-    try:
-        epsilon, delta = map(float, row)
-    except ValueError:
-        raise ValueError(f"{path}: line {number} does not hold two numbers; accepted: two numbers a line") from None
-    return epsilon, delta
+    return _points(SpectrumPoints, path, np.array(points))
 
 
 def _read_store(path: Path) -> SpectrumPoints | TradeOffPoints:

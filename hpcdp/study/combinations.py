@@ -166,13 +166,10 @@ def _untaken(study: Any, settings: dict[str, str]) -> Iterator[str]:
     given = [*(settings[option] for option in options), *(_words_of(study, other) for other, _ in others if other)]
     if not given:
         return
-    where = {
-        option: [known.asked for known in map(method_named, METHODS) if option in known.takes] for option in options
-    }
     accepted = [method.accepted] if method.accepted else []
-    accepted += [
-        f"{settings[option].split()[0]} with {', or '.join(asked)}" for option, asked in where.items() if asked
-    ]
+    for option in options:
+        if asked := [known.asked for known in map(method_named, METHODS) if option in known.takes]:
+            accepted.append(f"{settings[option].split()[0]} with {', or '.join(asked)}")
     listed, accepted_words = ", ".join(dict.fromkeys(given)), "; ".join(dict.fromkeys(accepted))
     if key:
         yield f"{key}: {_words_of(study, key)} was given with {listed}; accepted: {accepted_words}"

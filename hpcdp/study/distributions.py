@@ -78,9 +78,8 @@ class Distribution:
                 f"accepted: numbers of shape {(size, *self.shape)}"
             )
         if made.dtype.kind == "f" and not np.isfinite(made).all():
-            raise MechanismError(
-                f"distribution {self.call} returned {made[~np.isfinite(made)][0]}; accepted: finite numbers"
-            )
+            odd = made[~np.isfinite(made)][0]
+            raise MechanismError(f"distribution {self.call} returned {odd}; accepted: finite numbers")
         return made
 
 
@@ -103,13 +102,10 @@ class Conditional:
         distribution = self.distribution
         if distribution.outputs is not None:
             with Blamed(f"outputs of {distribution.call}"):
-                return distribution.outputs(
-                    size, rng, self.row, self.value, **_accepted(distribution.outputs, distribution.parameters)
-                )
-        parts = [
-            self._block(mechanism, min(distribution.block, size - start), rng)
-            for start in range(0, size, distribution.block)
-        ]
+                parameters = _accepted(distribution.outputs, distribution.parameters)
+                return distribution.outputs(size, rng, self.row, self.value, **parameters)
+        most = distribution.block
+        parts = [self._block(mechanism, min(most, size - start), rng) for start in range(0, size, most)]
         if all(isinstance(part, np.ndarray) for part in parts):
             return parts[0] if len(parts) == 1 else _joined(parts)
         return [output for part in parts for output in part]

@@ -251,7 +251,9 @@ class Study(Section):
 
     def without_objects(self) -> Study:
         """The same without the function that was given as an object, which goes to other processes by itself."""
-        return self.model_copy(update={"mechanism": self.mechanism.without_function()})
+        mechanism = self.mechanism.model_copy()
+        mechanism.holding(None)
+        return self.model_copy(update={"mechanism": mechanism})
 
     @property
     def name(self) -> str:

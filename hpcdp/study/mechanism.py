@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag
 
@@ -78,15 +78,9 @@ class MechanismSection(Section):
     ] = None
     _function: Callable[..., Any] | None = PrivateAttr(None)
 
-    def holding(self, function: Callable[..., Any]) -> None:
-        """The function was given as an object in this process."""
+    def holding(self, function: Callable[..., Any] | None) -> None:
+        """The function was given as an object in this process; None: it is known by its name and digest alone."""
         self._function = function
-
-    def without_function(self) -> Self:
-        """The same, which knows the function by its name and digest alone."""
-        mechanism = self.model_copy()
-        mechanism._function = None
-        return mechanism
 
     @property
     def function(self) -> Callable[..., Any] | None:
