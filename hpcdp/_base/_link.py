@@ -43,10 +43,7 @@ class Link:
         return self._messages.popleft()
 
     def read(self) -> list[tuple[Any, ...]]:
-        """The messages that are whole by now, waiting for none of them.
-
-        Raises EOFError at the end, and where anything else than messages was written.
-        """
+        """The messages that are whole by now, waiting for none; EOFError at the end, and where anything else was written."""
         if self.has_words():
             self._fill()
         messages = [*self._messages]

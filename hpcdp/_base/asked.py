@@ -38,10 +38,7 @@ def asking(by_command: bool) -> Iterator[None]:
 
 
 def option(name: str, value: object = None, word: str | None = None) -> str:
-    """An argument of hpcdp's functions as who asks gives it: `store` is `--store` or `store=`.
-
-    value: that it has or is to have; True of an option that takes none. word: the option, where it is no `--name`.
-    """
+    """An argument as who asks gives it, `--store` or `store=`, with its value (True: none); word: an option not `--name`."""
     if not _by_command[0]:
         return f"{name}={'' if value is None else value}"
     words = word or f"--{name.replace('_', '-')}"

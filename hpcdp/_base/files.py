@@ -1,4 +1,4 @@
-"""Files that anyone may have written, read only where they are regular files of a size that is meant; JSON, TOML, its lines."""
+"""Files that anyone may have written, read only where they are regular and of a size that is meant; JSON, TOML; our own files."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
+from threading import Lock
 from typing import Any, BinaryIO, cast
 from uuid import uuid4
 
@@ -43,12 +45,7 @@ def own_folder(parent: Path) -> Path | None:
 
 
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
-    """What a file holds; a device or a pipe, which may never end, is not opened.
-
-    Raises:
-        ValueError: it is no regular file, or is larger than `most` bytes; the message does not name it.
-        OSError: there is none, or it cannot be read.
-    """
+    """What a file holds; ValueError, which does not name it, where it is no regular file or larger than `most` bytes."""
     with open_regular(path, most) as file:
         data = file.read(most + 1)
     _refuse_large(len(data), most)
@@ -109,11 +106,7 @@ def read_tail(path: Path, most: int) -> bytes:
 
 
 def make_folders(base: Path, path: Path) -> None:
-    """Make a folder and its parents below `base`, which is never made anew; FileNotFoundError where that is gone.
-
-    Raises:
-        StoreError: one of them is a symbolic link; `base` itself may be one.
-    """
+    """Make a folder and its parents below `base`, which must be there; StoreError where one of them is a symbolic link."""
     for part in _below(base, path):
         with suppress(FileExistsError):
             os.mkdir(part)
@@ -130,9 +123,7 @@ def refuse_links_to(base: Path, path: Path) -> None:
 
 
 def _below(base: Path, path: Path) -> list[str]:
-    """The path and those of its parents that are below `base`, outermost first; none where it is not below. As text: objects
-    would take most of the time of writing a small file.
-    """
+    """The path and its parents below `base`, outermost first, as text: objects take most of the time of a small file."""
     parts, own = path.parts, base.parts
     if parts[: len(own)] != own or path.root != base.root:
         return []
@@ -267,3 +258,44 @@ def _lines(text: str) -> dict[str, int]:
                 table = f"{place}.{many}" if match["table"] == "[[" else place
                 lines[table] = number
     return lines
+
+
+def while_wanted(
+    begin: Callable[[], Any], use: Callable[[Any], object], end: Callable[[Any], object]
+) -> Callable[[Any], Any]:
+    """A context of a value that `use` sets: the last one wanted holds; after the last, `end` puts back what `begin` gave."""
+    lock, kept = Lock(), None
+    values: list[Any] = []
+
+    @contextmanager
+    def context(value: Any) -> Iterator[None]:
+        nonlocal kept
+        with lock:
+            if not values:
+                kept = begin()
+            values.append(value)
+            use(value)
+        try:
+            yield
+        finally:
+            with lock:
+                values.remove(value)
+                if values:
+                    use(values[-1])
+                else:
+                    end(kept)
+
+    return context
+
+
+_OTHERS_WRITE = 0o022
+
+
+def _mask() -> int:
+    before = os.umask(0o077)  # a mask cannot be read without setting it
+    os.umask(before | _OTHERS_WRITE)
+    return before
+
+
+own_files = partial(while_wanted(_mask, lambda _: None, os.umask), None)
+"""Make files and folders within that neither group nor others can write, whatever the umask; processes inherit it."""

@@ -31,10 +31,7 @@ def lost_integer(items: Any, array: NDArray[Any]) -> int | None:
 
 
 def exact_integers(items: Any, array: NDArray[Any]) -> NDArray[Any]:
-    """The array that NumPy made of these items, as int64 where it made floats of unsigned beside signed integers.
-
-    All of them are within int64: `lost_integer` has said so.
-    """
+    """The array of items, all within int64, as int64 where NumPy made floats of unsigned beside signed integers."""
     objects = _objects(items, array, 2.0**53)
     are_whole = objects is not None and all(isinstance(item, int | np.integer) for item in objects.flat)
     return objects.astype(np.int64) if objects is not None and are_whole else array

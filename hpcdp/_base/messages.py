@@ -63,10 +63,7 @@ def describe_errors(error: ValidationError, model: type[BaseModel], where: Calla
 
 
 def explain_each(error: ValidationError, model: type[BaseModel], name: str, given: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with parameters of what is so called: by key, "(all)" for all of them together.
-
-    given: what was validated; parts of a place that are not in it name a form that was tried, not a key.
-    """
+    """What is wrong with parameters, by key, "(all)" for all together; parts of a place not in `given` name a form, no key."""
     problems: dict[str, str] = {}
     for item in error.errors():
         place, within = [], cast(Any, given)

@@ -42,11 +42,7 @@ _LOADED = "hpcdp.engine.tasks", "warm"
 
 
 class ProcessDied(HpcdpError):
-    """A call ended its process each time, or was ended for its time or memory.
-
-    how: such as "was ended by SIGSEGV". risk: whose code ran, if that was said; step: what was drawn. limit: seconds that the
-    step was given and took longer, else None. memory: bytes with which it was too large, else None.
-    """
+    """A call ended its process each time, or was ended for its time or memory."""
 
     def __init__(
         self,

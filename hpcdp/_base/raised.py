@@ -25,19 +25,12 @@ _STANDARD = sysconfig.get_path("stdlib")
 
 
 def interruptions() -> tuple[type[BaseException], ...]:
-    """What passes through a call of other people's code; all else that it raises is its failure, what is no Exception too.
-
-    Such are SystemExit, which would take hpcdp along without a word, GeneratorExit, asyncio's CancelledError, and the panics of
-    Rust code. Where no signal can have come, as in child processes, a KeyboardInterrupt is the code's own.
-    """
+    """What passes through other people's code, whose failure all else is, SystemExit too; nothing where no signal can come."""
     return (KeyboardInterrupt,) if may_be_interrupted() else ()
 
 
 class Blamed:
-    """Other people's code runs within: whatever it raises, but for `passing`, is the failure of `what`, in one line.
-
-    No generator: of an error that is a RuntimeError and raised from a StopIteration, contextlib lets the StopIteration pass.
-    """
+    """Whatever other people's code raises within, but for `passing`, is the failure of `what`, StopIteration too, in one line."""
 
     def __init__(self, what: str, *passing: type[Exception], failure: type[HpcdpError] = MechanismError) -> None:
         self._what, self._passing, self._failure = what, passing, failure

@@ -81,10 +81,7 @@ def _handled(choose: Callable[[Any], Any]) -> Iterator[None]:
 
 @contextmanager
 def postponed() -> Iterator[None]:
-    """Python is called back from C within, where an exception is lost or ends the process: Ctrl-C and SIGTERM come when it ends.
-
-    Handlers, not a mask: a signal to another thread has its handler run in this one all the same.
-    """
+    """C calls Python back within: Ctrl-C and SIGTERM come when it ends. Handlers, no mask, which other threads would not obey."""
     came: list[int] = []
     try:
         with _handled(lambda handler: (lambda number, _: came.append(number)) if callable(handler) else None):

@@ -11,7 +11,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from hpcdp._base.shared import while_wanted
+from hpcdp._base.files import while_wanted
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Of the environment, read by libraries when they are loaded, and by programs that are started."""
@@ -24,10 +24,7 @@ _for_programs: dict[str, str] = {}
 
 
 def worker_environment() -> dict[str, str]:
-    """What this process's environment lacks to be that of a worker on this machine.
-
-    Two workers that hash differently would draw differently where sets are ordered.
-    """
+    """What this process's environment lacks to be a worker's here; sets have one order, so that equal draws are equal."""
     lacks = {name: "1" for name in VARIABLES if name not in os.environ}
     if os.environ.get("PYTHONHASHSEED") in (None, "0"):
         lacks["PYTHONHASHSEED"] = _HASHING
@@ -82,15 +79,10 @@ _told = while_wanted(lambda: {name: os.environ.get(name) for name in _READ_LATE}
 
 @contextmanager
 def worker_threads(threads: int) -> Iterator[None]:
-    """Draw within as workers do: libraries that are loaded use so many threads, and so do programs that start here.
-
-    These settings are the process's: the last thread of it that leaves puts back what the first one found.
-    """
+    """Within, libraries and programs that start use so many threads; the last thread that leaves puts all back."""
     import numba  # before the mechanism may load it, and have it keep this number for ever
 
-    masked = (
-        numba.get_num_threads()
-    )  # of this thread alone; it starts numba's threads, and loads OpenMP, which is limited too
+    masked = numba.get_num_threads()  # of this thread; it starts numba's, and loads OpenMP, which is limited too
     with library_threads(threads), _told(threads):
         numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
         try:

@@ -20,7 +20,7 @@ from hpcdp._base.raised import describe_raised, readable
 from hpcdp._base.signals import Once, ignored
 from hpcdp._base.terminal import drawn, escaped, open_closed_descriptors
 from hpcdp.cli.arguments import make_parser
-from hpcdp.engine.stopping import Stopped
+from hpcdp.engine.stopping import WALLTIME, Stopped
 from hpcdp.errors import DONE, FAILED, INTERRUPTED, WRONG, HpcdpError, StudyError
 from hpcdp.store.root import is_store, latest_version, open_layout, resume_command
 
@@ -115,8 +115,8 @@ def _fail(error: Exception, code: int, debug: bool, study: str | None = None) ->
 
 def _stopped(error: Stopped, options: argparse.Namespace) -> int:
     """A run that was asked to end did so in order; in a chain of jobs the next one is submitted."""
-    if getattr(options, "chained", False) and error.is_walltime:
-        from hpcdp.clusters.folder import job_folder
+    if getattr(options, "chained", False) and str(error) == WALLTIME:
+        from hpcdp.clusters.slurm import job_folder
         from hpcdp.clusters.submit import submit_next
         from hpcdp.study.stored import stored_study
 

@@ -236,8 +236,8 @@ def audited_claim(options: argparse.Namespace, study: Any) -> Any:
 def submit(options: argparse.Namespace) -> None:
     """Put a whole run on a cluster as a job."""
     from hpcdp.clusters import Where, slurm
-    from hpcdp.clusters.folder import driver_name, job_folder
     from hpcdp.clusters.profile import Profile
+    from hpcdp.clusters.slurm import driver_name, job_folder
     from hpcdp.clusters.submit import refuse_second_driver, submit_driver
     from hpcdp.driver.driver import read_study, store_problem
     from hpcdp.study.resolving import resolve
@@ -279,7 +279,7 @@ def cancel(options: argparse.Namespace) -> None:
 
 def _folder_of(store: Path) -> Any:
     """The folder of a store's jobs; StudyError when there is no store."""
-    from hpcdp.clusters.folder import job_folder
+    from hpcdp.clusters.slurm import job_folder
     from hpcdp.study.stored import stored_study
 
     with foreign(store):

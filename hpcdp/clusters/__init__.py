@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +20,8 @@ from hpcdp.clusters.profile import Profile
 from hpcdp.errors import StoreError, StudyError
 
 if TYPE_CHECKING:
-    from hpcdp.clusters.folder import JobFolder
     from hpcdp.clusters.remote import OnDask
+    from hpcdp.clusters.slurm import JobFolder
 
 __all__ = ["TaskExecutor", "Where", "connect", "default_workers", "parse_place"]
 
@@ -97,7 +97,6 @@ def check_profile(profile: Profile) -> None:
         check_allocation(profile)
 
 
-@contextmanager
 def connect(
     where: Where,
     workers: int | None = None,
@@ -105,25 +104,16 @@ def connect(
     generation: int = 0,
     note: Callable[[str], None] = lambda _: None,
     dashboard: bool = False,
-) -> Iterator[OnDask]:
-    """Workers of a Dask scheduler; whatever this started ends with the context.
-
-    workers: processes of a scheduler on this machine. folder, generation: where a profile's jobs keep logs and keys, and of which
-    run. note: told of jobs that end, are refused, or wait. dashboard: of a scheduler on this machine; a profile says it itself.
-    Raises StoreError when no scheduler answers.
-    """
+) -> AbstractContextManager[OnDask]:
+    """Workers of a Dask scheduler; whatever this started ends with the context. StoreError when no scheduler answers."""
     if where.profile is not None:
         assert folder is not None
-        with _open_profile(where.profile, folder, generation, note) as executor:
-            yield executor
-    elif where.address is not None or where.scheduler_file is not None:
-        with _attach(where, note) as executor:
-            yield executor
-    else:
-        from hpcdp.clusters.scheduler import open_local
+        return _open_profile(where.profile, folder, generation, note)
+    if where.address is not None or where.scheduler_file is not None:
+        return _attach(where, note)
+    from hpcdp.clusters.scheduler import open_local
 
-        with open_local(workers or default_workers(), dashboard) as executor:
-            yield executor
+    return open_local(workers or default_workers(), dashboard)
 
 
 @contextmanager

@@ -15,10 +15,10 @@ from hpcdp._base.files import make_folders, open_itself, replaced
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.fleet import Unit, Units
-from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.profile import Profile
 from hpcdp.clusters.remote import OnDask, open_fleet
 from hpcdp.clusters.scheduler import QuietScheduler, own_cluster
+from hpcdp.clusters.slurm import JobFolder
 from hpcdp.clusters.worker import WorkerJob, job_arguments
 from hpcdp.errors import StudyError
 
@@ -61,12 +61,11 @@ class StepUnits(Units):
                 new.write_text(job.job_script())
             command = ["srun", "--nodes=1", "--ntasks=1", f"--cpus-per-task={unit.cores}", "--mem=0", "--exact"]
             command += ["--kill-on-bad-exit=0", f"--job-name={self._folder.name}", "--unbuffered", "bash", "-c"]
+            command.append(job.job_script())
             log = self._folder.logs / f"worker-{os.environ['SLURM_JOB_ID']}-{self._count}.log"
             try:
                 with open_itself(log, "ab") as out:
-                    step = subprocess.Popen(
-                        [*command, job.job_script()], stdin=subprocess.DEVNULL, stdout=out, stderr=out
-                    )
+                    step = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
             except OSError as error:
                 unit.refuse(f"cannot run srun: {error.strerror or error}")
             else:

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcdp._base.shared import own_files
+from hpcdp._base.files import own_files
 from hpcdp.errors import StoreError
 
 if TYPE_CHECKING:
@@ -63,16 +63,7 @@ class Certificate:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-
-    @property
-    def certificate(self) -> Path:
-        """The self-signed certificate, its own authority."""
-        return self.folder / "certificate.pem"
-
-    @property
-    def key(self) -> Path:
-        """Its private key."""
-        return self.folder / "key.pem"
+        self.certificate, self.key = folder / "certificate.pem", folder / "key.pem"  # self-signed, its own authority
 
     @classmethod
     def create(cls, folder: Path) -> Certificate:

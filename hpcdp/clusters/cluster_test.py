@@ -15,8 +15,8 @@ from pathlib import Path
 
 from hpcdp.clusters import Where, connect
 from hpcdp.clusters.executors import Call, TaskExecutor
-from hpcdp.clusters.folder import job_folder
 from hpcdp.clusters.profile import Profile
+from hpcdp.clusters.slurm import job_folder
 from hpcdp.errors import HpcdpError, PlaceError
 from hpcdp.store.layout import Layout
 
@@ -49,10 +49,7 @@ def _versions() -> tuple[str, str]:
 
 
 def try_cluster(profile: Profile, nodes: int, patience: float, note: Callable[[str], None]) -> list[str]:
-    """Start `nodes` jobs of workers, one task on each of their processes, and end them; a line a node, noted, and what is wrong.
-
-    The jobs' files lie in a folder that is made in the working directory, and removed. patience: seconds without enough workers.
-    """
+    """Try jobs of workers, a task on each process, from a temporary folder here; a line a node, noted, and what is wrong."""
     with tempfile.TemporaryDirectory(prefix="hpcdp-cluster-test-", dir=Path.cwd()) as name:
         folder = job_folder(Layout(Path(name)), "cluster-test")
         seen = Path(name, "seen")
@@ -113,6 +110,5 @@ def _wrong_on(host: str, there: Sequence[NodeReport], processes: int) -> list[st
 def _ends_of_logs(logs: Path) -> list[str]:
     """The last line of each job's log, which says why its workers did not come."""
     texts = {path.name: path.read_text(errors="replace").split("\n") for path in sorted(logs.glob("*"))}
-    return [
-        f"{name}: {last}" for name, lines in texts.items() for last in [line for line in lines if line.strip()][-1:]
-    ]
+    said = {name: [line for line in lines if line.strip()] for name, lines in texts.items()}
+    return [f"{name}: {lines[-1]}" for name, lines in said.items() if lines]

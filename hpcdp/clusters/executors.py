@@ -17,7 +17,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hpcdp._base.node import NodeExecutor
-from hpcdp._base.threads import worker_threads
 from hpcdp.errors import StudyError
 from hpcdp.store.copies import StoreCopy, run_copied
 
@@ -42,19 +41,14 @@ class Call:
 
 
 class TaskExecutor(ABC):
-    """Runs calls of hpcdp's functions, and gives a future of each.
-
-    patience: seconds without any worker after which a run ends. known_threads: calls at once, as it was known last. parcel: a
-    function that was given as an object, which goes with each call. copy: what nodes have in place of the store.
-    files_of: of a task the files of the store that go with its call to such nodes, by their paths.
-    """
+    """Runs calls of hpcdp's functions, and gives a future of each."""
 
     patience = _PATIENCE
     fleet: Fleet | None = None
-    known_threads: int | None = None
+    known_threads: int | None = None  # calls at once, as it was known last
     known_dashboard: str | None = None
-    parcel: Parcel | None = None
-    copy: StoreCopy | None = None
+    parcel: Parcel | None = None  # a function given as an object, which goes with each call
+    copy: StoreCopy | None = None  # what nodes have in place of the store
     files_of: Callable[[Any], Mapping[str, bytes]] = staticmethod(lambda _: {})
 
     @abstractmethod
@@ -147,20 +141,6 @@ class OnNode(TaskExecutor):
             self._node.hear = None
 
 
-@contextmanager
-def open_in_process() -> Iterator[InProcess]:
-    """Calls in this process, with the library threads that other processes have."""
-    with worker_threads(1):
-        yield InProcess()
-
-
-@contextmanager
-def open_node(size: int) -> Iterator[OnNode]:
-    """Calls in so many child processes."""
-    with NodeExecutor(size) as node:
-        yield OnNode(node)
-
-
 FEWEST_FILES = 256
 """Open files with which a run surely gets by."""
 SPARE_FILES = 8
@@ -168,10 +148,7 @@ SPARE_FILES = 8
 
 
 def refuse_few_files(more: int, what: str) -> None:
-    """StudyError where this process may not open so many files beside those that it has open. what: needs them, in words.
-
-    A soft limit that is too low becomes the hard one; one that is enough stays, as workers inherit it.
-    """
+    """StudyError where this process may not open so many more files; a soft limit that is too low becomes the hard one."""
     open_now = sum(int(name) < open_files() for name in os.listdir("/dev/fd")) - 1  # but for the one that lists them
     if open_files() < open_now + more:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -47,10 +47,7 @@ class Unit:
 
 
 class Units(ABC):
-    """How units of a Dask cluster, whose scheduler is in this process, are started, looked at and ended.
-
-    Each method raises SlurmError when the batch system does not answer. word: what a unit is called.
-    """
+    """How units of a Dask cluster are started, looked at and ended; SlurmError when the batch system does not answer."""
 
     word: str
 
@@ -79,11 +76,7 @@ class Units(ABC):
 
 
 class Fleet:
-    """Starts, watches, replaces and ends units, in a thread.
-
-    size: how many units to have for so many tasks that take so many seconds in all. tries: failures in a row, with no unit
-    left, after which it gives up.
-    """
+    """Starts, watches, replaces and ends units, in a thread. size: how many for so many tasks of so many seconds in all."""
 
     tries = 6
 
@@ -145,9 +138,7 @@ class Fleet:
         states = [unit.state for unit in ended]
         return {
             "word": self._units.word,
-            "active": [
-                {"id": u.id, "state": u.state, "node": u.node, "seconds": u.seconds, "reason": u.reason} for u in active
-            ],
+            "active": [{key: getattr(u, key) for key in ("id", "state", "node", "seconds", "reason")} for u in active],
             "ended": {state: states.count(state) for state in sorted(set(states))},
             "started": sum(bool(u.seconds) for u in [*active, *ended]),
             "core_seconds": sum(u.seconds * u.cores for u in [*active, *ended]),
@@ -226,14 +217,9 @@ class Fleet:
                 self._active += [unit for unit in started if unit.is_active]
             if refused:
                 self._fail(refused[0].reason)
-                self._note(
-                    f"{len(refused)} of {missing} {self._units.word}s refused: {refused[0].reason}; "
-                    + (
-                        f"tried again in {self._not_before - time.monotonic():.0f} s"
-                        if not self.trouble()
-                        else "given up"
-                    )
-                )
+                again = f"tried again in {self._not_before - time.monotonic():.0f} s"
+                what = f"{len(refused)} of {missing} {self._units.word}s refused: {refused[0].reason}"
+                self._note(f"{what}; {'given up' if self.trouble() else again}")
         elif missing < 0:
             self._release(-missing)
 

@@ -13,10 +13,10 @@ from hpcdp._base.files import make_folders, replaced
 from hpcdp.clusters import slurm
 from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.fleet import Unit, Units
-from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.profile import Profile
 from hpcdp.clusters.remote import OnDask, open_fleet
 from hpcdp.clusters.scheduler import QuietScheduler, own_cluster
+from hpcdp.clusters.slurm import JobFolder
 from hpcdp.clusters.worker import WorkerJob, job_arguments
 
 

@@ -42,11 +42,7 @@ _MEMORY = 0.95  # of a job's memory that its tasks may take: beyond, a batch sys
 
 
 class NodePlugin(WorkerPlugin):
-    """Gives a worker a node executor with a process for each of its threads. name: of both, and of the topic of its news.
-
-    memory: bytes that the processes of a worker may have together; None: no limit. disk: a folder of the store. copy: of what
-    tasks read, for workers that cannot write there; None: all must.
-    """
+    """Gives a worker a node executor, and a copy where it cannot write to `disk`. memory: bytes of its processes, together."""
 
     def __init__(self, name: str, memory: int | None, disk: Path, copy: StoreCopy | None) -> None:
         self.name, self.memory, self.disk, self.copy = name, memory, disk, copy
@@ -125,12 +121,9 @@ class OnDask(TaskExecutor):
     def _ask(self, what: str, **named: Any) -> Mapping[str, Any]:
         """What the scheduler says of each worker; nothing where it does not answer."""
         try:
-            answers: Mapping[str, Any] = self.client.sync(
-                getattr(self.client.scheduler, what), callback_timeout=_ANSWER, **named
-            )
+            return self.client.sync(getattr(self.client.scheduler, what), callback_timeout=_ANSWER, **named)
         except (OSError, TimeoutError, ValueError, AttributeError):
             return {}
-        return answers
 
     def find_dashboard(self) -> None:
         """Ask where the scheduler's dashboard listens: host:port, as the scheduler's own host sees it."""

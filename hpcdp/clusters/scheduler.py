@@ -31,10 +31,7 @@ SETTINGS: dict[str, Any] = {
 
 @contextmanager
 def own_cluster() -> Iterator[ExitStack]:
-    """Start a cluster within: what is on the stack ends with the context, whatever signals come meanwhile.
-
-    Dask puts its temporary folder first in `sys.path`, so no stranger may have made it.
-    """
+    """Start a cluster within; it ends with the context, whatever signals come. Dask's folder, first in `sys.path`, is our own."""
     with dask.config.set({**SETTINGS, "temporary-directory": str(private_folder())}):
         ending = ExitStack()
         try:
@@ -70,10 +67,7 @@ class QuietScheduler(Scheduler):
 
 @contextmanager
 def open_local(workers: int, dashboard: bool = False) -> Iterator[OnDask]:
-    """A scheduler and one worker of so many child processes here. Other users reach the scheduler's port, so it talks over TLS.
-
-    dashboard: one that anybody here can look at.
-    """
+    """A scheduler and one worker of so many processes here, over TLS, as others reach its port. dashboard: open to all here."""
     own = {"host": "127.0.0.1", "protocol": "tls://", "security": security_in_memory()}
     scheduler = {**own, "port": 0, "dashboard_address": "127.0.0.1:0" if dashboard else None}
     worker = {**own, "nthreads": workers, "memory_limit": 0}

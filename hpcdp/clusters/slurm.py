@@ -1,4 +1,4 @@
-"""SLURM's own commands: submit, list and cancel jobs. No accounting database is needed.
+"""SLURM's own commands: submit, list and cancel jobs; their names, and where a store has their files. No database is needed.
 
 Options of sbatch that a profile's jobs cannot have: one script must be one job, of its own name, that runs. Jobs are found by
 their name and id, on this cluster. An array would start many drivers or workers of one id; --test-only submits nothing; --wait
@@ -14,8 +14,11 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from hpcdp.errors import HpcdpError, StudyError
+from hpcdp.keys import digest_bytes
+from hpcdp.store.layout import Layout
 
 ACTIVE = frozenset(
     {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
@@ -57,8 +60,7 @@ def check_installed() -> None:
 
 
 def outside_a_job() -> dict[str, str]:
-    """The environment without what would rule the jobs that are submitted: what SLURM set for the job that this process is
-    in, and options that hpcdp's jobs cannot have."""
+    """The environment without what SLURM set for this process's job, and without options that hpcdp's jobs cannot have."""
     kept = ("SLURM_CONF", "SLURM_TIME_FORMAT")
     return {k: v for k, v in os.environ.items() if k in kept or (not k.startswith("SLURM") and k not in ENVIRONMENT)}
 
@@ -146,9 +148,39 @@ def refused_in(line: str) -> str | None:
 
 def _means(word: str, name: str) -> bool:
     given = word.partition("=")[0]
-    if len(given) > 2 and name.startswith(
-        given
-    ):  # sbatch takes beginnings, and refuses those of several options itself
-        return True
+    is_beginning = len(given) > 2 and name.startswith(given)  # sbatch itself refuses those of several options
     short = _SHORT.get(name)
-    return bool(short and re.match(rf"-[HIQhksv]*{short[1]}", word))
+    return is_beginning or bool(short and re.match(rf"-[HIQhksv]*{short[1]}", word))
+
+
+def job_name(study: str, store: str) -> str:
+    """The name of all jobs of a store, by which they are found again: hpcdp, the study's name, a digest of the path."""
+    word = re.sub(r"[^A-Za-z0-9._+-]", "-", study)[:40]
+    return f"hpcdp-{word}-{digest_bytes(b'store', os.fsencode(store))[:8]}"
+
+
+def driver_name(name: str) -> str:
+    """The name of the driver's jobs where the workers' is `name`."""
+    return f"{name}-driver"
+
+
+class JobFolder:
+    """The folder of a store in which its jobs keep what they need. name: of the jobs."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.root, self.name = root, name
+        self.logs = root / "logs"  # of the driver's and of the workers' jobs
+        self.profile = root / "profile.toml"  # the one that `submit` was given, as it was then
+        self.driver_script = root / "driver.sh"  # what `submit` hands to sbatch
+        self.worker_script = root / "worker.sh"  # the last one of a worker's job or step, to read
+        self.keys = root / "keys"  # folder of the folders of certificates
+
+    def key(self, generation: int) -> Path:
+        """Folder of the certificate of one run."""
+        return self.keys / f"{generation:06d}"
+
+
+def job_folder(layout: Layout, study: str) -> JobFolder:
+    """The folder of a store's jobs."""
+    root = layout.root.resolve()
+    return JobFolder(Layout(root).jobs, job_name(study, str(root)))

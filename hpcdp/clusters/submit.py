@@ -9,11 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from hpcdp._base.files import make_folders, replaced
-from hpcdp._base.shared import own_files
+from hpcdp._base.files import make_folders, own_files, replaced
 from hpcdp.clusters import slurm
-from hpcdp.clusters.folder import JobFolder, driver_name
 from hpcdp.clusters.profile import Profile
+from hpcdp.clusters.slurm import JobFolder, driver_name
 from hpcdp.clusters.worker import log_directives
 from hpcdp.errors import LeaseError, StoreError
 from hpcdp.store.layout import Layout
@@ -23,10 +22,7 @@ _VAIN = 3  # jobs in a row that did nothing, after which a chain ends
 
 
 def driver_script(profile: Profile, folder: JobFolder, store: Path, trust_code: bool = False) -> str:
-    """The driver's job script: elastic, a small job that submits others; an allocation, all nodes in one job.
-
-    trust_code: whether it runs code that another user's store names.
-    """
+    """The driver's job script: elastic, a small job that submits others; an allocation, all nodes in one job."""
     worker, driver, site = profile.worker, profile.driver, profile.cluster
     if site.driver == "allocation":
         size = [

@@ -11,11 +11,10 @@ from dask_jobqueue.slurm import SLURMJob
 
 from hpcdp._base.threads import VARIABLES
 from hpcdp.clusters.certificates import Certificate
-from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.profile import Profile
 from hpcdp.clusters.scheduler import SETTINGS
 from hpcdp.clusters.scratch import private_lines
-from hpcdp.clusters.slurm import clock, outside_a_job
+from hpcdp.clusters.slurm import JobFolder, clock, outside_a_job
 
 _DEATH_TIMEOUT = 60  # seconds after which a worker without a scheduler leaves
 _SUBMIT_TIMEOUT = 60.0

@@ -31,15 +31,8 @@ from hpcdp.study.file import Study
 
 _KEPT = "the same call with a store, which keeps what is done"
 _HOW = ("cluster", "workers", "client", "allow_changed_code", "progress")
-_OF_OTHERS = (
-    "epsilons",
-    "seed",
-    "parameters",
-    "reproducible",
-    "raises",
-    "claim",
-    "name",
-)  # what of `spectrum` is no key of [estimate]
+# what of `spectrum` is no key of [estimate]
+_OF_OTHERS = ("epsilons", "seed", "parameters", "reproducible", "raises", "claim", "name")
 
 
 def study_of(function: Callable[..., Any] | str, d: Any, d_prime: Any, given: Mapping[str, Any]) -> Study:
@@ -101,9 +94,7 @@ def _temporary(study: Study) -> Iterator[tuple[Path, Callable[[Result], None]]]:
     except BaseException as error:
         if isinstance(error, HpcdpError):
             lost = resume_command(place)
-            error.args = tuple(
-                argument.replace(lost, _KEPT) if isinstance(argument, str) else argument for argument in error.args
-            )
+            error.args = tuple(words.replace(lost, _KEPT) if isinstance(words, str) else words for words in error.args)
         shutil.rmtree(folder, ignore_errors=True)
         raise
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.asked import asking, path_of
-from hpcdp._base.shared import own_files
+from hpcdp._base.files import own_files
 from hpcdp._base.signals import as_interruptions, ignored
 from hpcdp.clusters import TaskExecutor, Where, default_workers, parse_place
 from hpcdp.driver.plan import drawing_words, refuse_endless, refuse_unfit
@@ -137,10 +137,7 @@ def resolve_latest(
     note: Callable[[str], None] = lambda _: None,
     threads: int = 1,
 ) -> tuple[Problem, Trial]:
-    """The latest problem of a store, tried out again; StudyError where it is another user's code that is not trusted.
-
-    note, threads: as in `resolve`.
-    """
+    """The latest problem of a store, tried out again as by `resolve`; StudyError where it is another user's untrusted code."""
     with _store_errors(store), foreign(store):
         layout, version = open_latest(store)
         if not trust_code:
@@ -333,9 +330,8 @@ def _finish(
     if not method_of(problem).is_done(problem, index):
         raise failed(outcome.failures, resume_command(layout.root))
     stored = _stored_results(layout, version, monitor)
-    arrays = assemble(
-        problem, index, _on_workers(executor, monitor, method_of(problem).bounds) if stored is None else None
-    )
+    bounds = _on_workers(executor, monitor, method_of(problem).bounds)
+    arrays = assemble(problem, index, bounds if stored is None else None)
     if stored is None or digests_of(stored) != digests_of(arrays):  # which only another program would have changed
         head = {
             "version": version,

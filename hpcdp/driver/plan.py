@@ -76,9 +76,8 @@ class Plan:
 
     def brief(self, command: str) -> str:
         """What a run says before it begins: samples, memory, time, what it chose, and warnings. command: prints all."""
-        return self._text(
-            f"plan of {self.name}; all of it: {command}", [row for row in self.rows if row[0] not in _DETAILS]
-        )
+        rows = [row for row in self.rows if row[0] not in _DETAILS]
+        return self._text(f"plan of {self.name}; all of it: {command}", rows)
 
     @staticmethod
     def _text(head: str, rows: Rows) -> str:
@@ -92,10 +91,7 @@ class Plan:
 def make_plan(
     problem: Problem, trial: Trial, workers: int | None, index: Index | None = None, profile: Profile | None = None
 ) -> Plan:
-    """The plan of what an index (none: an empty store) leaves to do, on this machine or on a profile's cluster.
-
-    workers: 0: none, in one process; None: as many as the machine has cores, or none where the work is small.
-    """
+    """The plan of what an index leaves to do. workers: 0: one process; None: as many as cores, or none where work is small."""
     costs, index = Costs.of(problem, trial), index or Index()
     asked, workers = workers, profile.slots if profile else workers or default_workers()
     most = 1 if asked == 0 and profile is None else workers
@@ -104,6 +100,7 @@ def make_plan(
     method, e = method_of(problem), problem.study.estimate
     tasks = method.tasks(problem, index, costs, workers)
     amounts = method.amounts(problem)
+    stated = method.state_accuracy(problem.study, dimension(problem.schema), len(problem.pairs))
     is_here = profile is None and runs_here(asked, seconds_alone(problem, tasks))
     at_once = 1 if is_here else max(1, min(workers, len(tasks)))
     chosen = method.known_draws(problem, index)
@@ -128,7 +125,7 @@ def make_plan(
         *method.describe_plan(problem, costs, most),
         ("expected error", "" if e.target or e.time else _expected_error(problem, amounts)),
         *method.describe_choices(problem, index, costs, at_once),
-        *_accuracy_rows(problem),
+        *(state_lines(stated, percent(e.confidence), method.pools) if stated else []),
     ]
     return Plan(
         name=problem.study.name,
@@ -188,18 +185,15 @@ def _time_rows(tasks: Sequence[Task], seconds: float, profile: Profile | None, m
         return [("time", f"about {duration(seconds)}{rest}")]
     needs, given = cluster_needs(tasks, profile), profile.worker.memory // profile.worker.process_count
     end = datetime.now().astimezone() + timedelta(seconds=needs.seconds)
+    hours = f"{needs.node_hours:.2g} node-hours ({needs.core_hours:.2g} core-hours)"
     rows = [
-        (
-            "jobs",
-            f"{needs.at_once:,} at once, {needs.jobs:,} in all, about {needs.node_hours:.2g} node-hours "
-            f"({needs.core_hours:.2g} core-hours)",
-        ),
+        ("jobs", f"{needs.at_once:,} at once, {needs.jobs:,} in all, about {hours}"),
         ("time", f"about {duration(needs.seconds)}: until {end:%Y-%m-%d %H:%M} if no job has to wait{rest}"),
     ]
     if needs.share < _HALF and needs.core_hours > _FEW:
         words = f"ONLY {needs.share:.0%} of the jobs' time: the rest goes into starting and compiling; fewer jobs (size), or a "
         rows.append(("useful", f"{words}larger worker.useful, waste less"))
-    if needs.has_endless_task:
+    if needs.longest > needs.useful:  # such a task would begin again and again
         words = f"TOO SHORT: a task may take {duration(needs.longest)}, a job takes tasks for {duration(needs.useful)}"
         rows.append(("walltime", words))
     if given < memory:
@@ -221,13 +215,6 @@ def _expected_error(problem: Problem, amounts: Amounts) -> str:
     k = kind_of(e.default_loss).votes(validate_parameters(e.default_loss, e.parameters), amounts.learned)
     votes = f"; L̂ within ±{2 / math.sqrt(k):.2g} (k = {k} votes)" if k else ""
     return f"standard error of δ̂ at most {errors}{which} where P(S) ≥ e^ε·Q(S), else at most {others}{votes}"
-
-
-def _accuracy_rows(problem: Problem) -> Rows:
-    """What is stated of accuracy beforehand."""
-    study, method = problem.study, method_of(problem)
-    stated = method.state_accuracy(study, dimension(problem.schema), len(problem.pairs))
-    return state_lines(stated, percent(study.estimate.confidence), method.pools) if stated else []
 
 
 def _span(tasks: Sequence[Task], workers: int) -> float:

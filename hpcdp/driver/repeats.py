@@ -140,11 +140,8 @@ def repeat(
             "mechanism.call: stored samples are the same under every seed; accepted: a mechanism that draws"
         )
     with ExitStack() as ending:
-        place = (
-            Path(folder).absolute()
-            if folder is not None
-            else Path(ending.enter_context(TemporaryDirectory(prefix="hpcdp-")))
-        )
+        own = ending.enter_context(TemporaryDirectory(prefix="hpcdp-")) if folder is None else folder
+        place = Path(own).absolute()
         how = {"client": client, "workers": workers}
         results = [[_run_one(parsed, seed, size, place, **how) for seed in seeds] for size in pairs]
         estimates, lower = (

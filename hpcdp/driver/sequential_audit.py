@@ -7,6 +7,7 @@ store; what was won is recorded after each batch, so that a later run goes on fr
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +37,7 @@ from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses.protocol import Loss, Side
 from hpcdp.mechanisms import READERS
 from hpcdp.mechanisms.outputs import Outputs
-from hpcdp.notions.betting import Check, Learner, Rules, Wealth, average, count_cells, play
+from hpcdp.notions.betting import Learner, Rules, Wealth, average, count_cells, play
 from hpcdp.notions.box import Lines, lines_of
 from hpcdp.results.sequential import ROUNDS, Look, Rounds, SequentialAudit, cells_of, note_audit, round_name
 from hpcdp.store.layout import Generation, Layout
@@ -64,15 +65,7 @@ def run_sequential(
     progress: Progress,
     again: str,
 ) -> SequentialAudit:
-    """Draw batches until the claim is refuted or the budget ends; goes on from what the store holds.
-
-    The null hypothesis is that every pair meets the claim; the wealth is the mean of the pairs'. The loss is the study's,
-    learned anew for each block of a batch on the outputs before it. again: the command that goes on.
-
-    Raises:
-        StudyError: the mechanism reads stored samples, or the loss is literal-knn.
-        RunFailed: the mechanism failed on some chunks. StoreError, LeaseError, Stopped: as `hpcdp.run`.
-    """
+    """Draw batches until the claim is refuted for the mean wealth of the pairs, or the budget ends; goes on with a store."""
     refuse_unplayable(problem)
     refuse_place(options)
     where = parse_place(options.cluster)
@@ -118,6 +111,7 @@ class _Game:
     def __init__(self, problem: Problem, layout: Layout, claim: Claim, orientation: str, rounds: Rounds) -> None:
         e = problem.study.estimate
         self.problem, self.layout, self.rounds = problem, layout, rounds
+        self.stage = Stage.endless(rounds.chunk)  # where batches lie
         self.failure = 1.0 - e.confidence
         self.lines: Lines = lines_of(claim.convex_tradeoff, orientation)  # type: ignore[arg-type]
         loss = validate_parameters(e.default_loss, e.parameters)
@@ -127,22 +121,10 @@ class _Game:
         self.total = Wealth()
         self.prints: dict[str, Chunk] = {}
         parameters = loss.model_dump(mode="json")
+        played = [rounds.chunk, rounds.batch], [e.default_loss, parameters], list(problem.pair_laws)
         self.key = digest_json(
-            [
-                "rounds",
-                [rounds.chunk, rounds.batch],
-                [e.default_loss, parameters],
-                list(problem.pair_laws),
-                self.lines.etas.tolist(),
-                self.lines.deltas.tolist(),
-                vars(self.rules),
-            ]
+            ["rounds", *played, self.lines.etas.tolist(), self.lines.deltas.tolist(), vars(self.rules)]
         )
-
-    @property
-    def stage(self) -> Stage:
-        """Where batches lie."""
-        return Stage.endless(self.rounds.chunk)
 
     def look(self, executor: TaskExecutor, version: int, number: int, monitor: Monitor, generation: Generation) -> Look:
         """Bet on a batch that is drawn, or read what was won."""
@@ -173,27 +155,28 @@ def bet(
     """What each pair's wealth becomes with a batch: its loss learns from all earlier ones, and from the batch as it goes on."""
     context = open_context(root, version)
     problem, e = context.problem, context.problem.study.estimate
-    check = _checker(e.foreign) if e.foreign is not None else None
     stage, start = Stage.endless(rounds.chunk), rounds.chunks(number).start
 
     def read(law: str, chunks: range) -> Outputs:
         parts = list(read_blocks(context.layout, stage, law, problem.schema, chunks)) if chunks else []
         return np.concatenate(parts) if parts else np.empty(problem.schema.shape(0), problem.schema.dtype)
 
+    def check(score: Callable[[Outputs], NDArray[np.float64]], outputs: Outputs, edges: NDArray[np.float64]) -> None:
+        """Refuse scores of somebody's class that depend on the block, whatever they win or lose."""
+        refuse_batch_dependent(_Bins(score, edges), outputs, str(e.foreign))
+
     past, batch = ({law: read(law, chunks) for law in problem.laws} for chunks in (range(start), rounds.chunks(number)))
     played: list[Wealth] = []
     for pair, (wealth, (d, d_prime)) in enumerate(zip(wealths, problem.pair_laws, strict=True)):
         learn = _learner(context.loss_of_pair(pair), e.foreign is not None)
         with at_risk(f"estimate.loss {e.default_loss} (learning)"):
-            played += play([wealth], [lines], learn, (past[d], past[d_prime]), (batch[d], batch[d_prime]), rules, check)
+            before, now = (past[d], past[d_prime]), (batch[d], batch[d_prime])
+            played += play([wealth], [lines], learn, before, now, rules, None if e.foreign is None else check)
     return played
 
 
 def _learner(loss: Loss, is_foreign: bool) -> Learner:
-    """What learns from both sides. is_foreign: scores are rounded to `_DIGITS` after the point.
-
-    Edges of cells are scores that occurred, so that without it the last bits of equal outputs would decide on their cell.
-    """
+    """What learns from both sides. is_foreign: scores are rounded, else last bits of equal outputs would decide on cells."""
 
     def learn(p: Outputs, q: Outputs) -> Callable[[Outputs], NDArray[np.float64]]:
         score = loss.fit(Side(p, p.shape[0]), Side(q, q.shape[0])).score
@@ -216,15 +199,6 @@ class _Bins:
         return None
 
 
-def _checker(name: str) -> Check:
-    """What refuses scores of somebody's class that depend on the block, whatever they win or lose."""
-
-    def check(score: Callable[[Outputs], NDArray[np.float64]], outputs: Outputs, edges: NDArray[np.float64]) -> None:
-        refuse_batch_dependent(_Bins(score, edges), outputs, name)
-
-    return check
-
-
 def _draw(
     game: _Game, executor: TaskExecutor, lease: Lease, version: int, number: int, monitor: Monitor, again: str
 ) -> None:
@@ -233,8 +207,7 @@ def _draw(
     for law in problem.laws:
         for chunk in game.rounds.chunks(number):
             try:
-                for _ in read_blocks(layout, stage, law, problem.schema, range(chunk, chunk + 1)):
-                    pass
+                deque(read_blocks(layout, stage, law, problem.schema, range(chunk, chunk + 1)), 0)
             except DamagedBlock as error:
                 if has_record(layout, *error.record):
                     monitor.note(f"damaged: {error}; it is drawn again")

@@ -35,11 +35,7 @@ class Statement:
 def state_accuracy(
     study: Study, columns: int | None, pairs: int, test: int, radius: Callable[[float, float], Any]
 ) -> list[Statement]:
-    """Statements at each level of a study.
-
-    columns: dimension of its outputs (see `dimension`). pairs: unordered ones. test: test outputs per database. radius: at a
-    level, with a share of the failure probability.
-    """
+    """Statements at each level. columns: see `dimension`; pairs: unordered; radius: at a level, with a share of the failure."""
     e, kind = study.estimate, kind_of(study.estimate.default_loss)
     failure, levels = 1.0 - e.confidence, study.epsilons
     is_published = kind.has_published_rate(validate_parameters(e.default_loss, e.parameters))
@@ -71,11 +67,8 @@ def state_lines(statements: Sequence[Statement], sure: str, pooled: bool = False
         f"{sets} may miss part of δ."
     )
     lines = [("radius", words)]
-    known = [(s.epsilon, s.alpha) for s in shown if s.alpha is not None]
+    known = [(s.epsilon, s.alpha) for s in shown if s.alpha is not None and s.alpha < 1.0]
     if known:
-        words = "; ".join(
-            f"at most {at_most(alpha, '.1e')} at ε = {epsilon:g}" for epsilon, alpha in known if alpha < 1.0
-        )
-        if words:
-            lines.append(("published α", f"|δ̂ − δ| {words} (Lu et al., Cor. 2–4, corrected; heuristic)"))
+        words = "; ".join(f"at most {at_most(alpha, '.1e')} at ε = {epsilon:g}" for epsilon, alpha in known)
+        lines.append(("published α", f"|δ̂ − δ| {words} (Lu et al., Cor. 2–4, corrected; heuristic)"))
     return lines

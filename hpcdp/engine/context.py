@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -28,11 +28,10 @@ from hpcdp.store.packs import forget_packs
 from hpcdp.store.samples import read_blocks
 from hpcdp.store.stages import Stage
 from hpcdp.study.declared import RefutedError
-from hpcdp.study.problem import Problem
-from hpcdp.study.sizes import Sizes
+from hpcdp.study.problem import Problem, Sizes
 from hpcdp.study.versions import load_problem
 
-_SIDES_BYTES = 1 << 29
+_SIDES_BYTES = 1 << 29  # of training samples that stay in memory
 _APART = 1 << 20  # training samples of a law from which on a second thread is worth it
 
 
@@ -120,14 +119,10 @@ class Context:
     def _keep(self, law: str, side: Side) -> Side:
         self._sides[law] = side
         self._sides.move_to_end(law)
-        while len(self._sides) > max(2, self._most_sides):
+        each = max(1, self.problem.train.total * self.problem.schema.bytes_in_memory)
+        while len(self._sides) > max(2, _SIDES_BYTES // each):
             self._sides.popitem(last=False)
         return side
-
-    @property
-    def _most_sides(self) -> int:
-        """How many laws' training samples stay in memory."""
-        return _SIDES_BYTES // max(1, self.problem.train.total * self.problem.schema.bytes_in_memory)
 
     def _load_training(self, law: str) -> Side:
         return self._as_side(self._gathered(law))
@@ -144,8 +139,7 @@ class Context:
         if by_blocks and stage.total * schema.bytes_in_memory > STREAMED_BYTES:
             return StreamedSide(lambda: self._training_chunks(law), stage.total, schema.dtype)
         outputs = np.empty(schema.shape(stage.total), schema.dtype)
-        for _ in self._training_chunks(law, outputs):
-            pass
+        deque(self._training_chunks(law, outputs), 0)
         return outputs
 
     def _as_side(self, outputs: Outputs | StreamedSide) -> Side:
@@ -170,9 +164,7 @@ class Context:
 
 def open_context(root: str, version: int, sizes: Sizes | None = None) -> Context:
     """The context of a store's study version in this process. sizes: what a run has decided so far of a task's pairs."""
-    with open(
-        Layout(Path(root)).study(version), "rb"
-    ) as record:  # opened, since file systems of clusters then ask anew
+    with open(Layout(Path(root)).study(version), "rb") as record:  # file systems of clusters then ask anew
         status = os.fstat(record.fileno())
     which = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
     return _open(root, version, which) if sizes is None else _sized(root, version, which, sizes)
@@ -191,16 +183,12 @@ def _open(root: str, version: int, _record: tuple[int, ...]) -> Context:
 
 
 def _losses(problem: Problem) -> list[Loss]:
+    """The study's losses; where outputs may hold NaN, infinities and None, the first is one that takes them."""
     e, folder = problem.study.estimate, problem.study.folder
-    return [_study_loss(problem), *(make_loss(name, {}, folder) for name in e.other_losses)]
-
-
-def _study_loss(problem: Problem) -> Loss:
-    """The study's loss; where outputs may hold NaN, infinities and None, one that takes them."""
-    e = problem.study.estimate
-    loss = make_loss(e.default_loss, e.parameters, problem.study.folder)
+    loss = make_loss(e.default_loss, e.parameters, folder)
     are_values = e.default_loss == "frequency" or (problem.schema.kind in ("bool", "bytes") and not e.view)
-    return loss if are_values or not problem.sampler.special else WithSpecial(loss)
+    first = loss if are_values or not problem.sampler.special else WithSpecial(loss)
+    return [first, *(make_loss(name, {}, folder) for name in e.other_losses)]
 
 
 def forget_contexts() -> None:
@@ -223,13 +211,7 @@ def sweep(
     describe: Callable[[Sequence[Unit]], str],
     see: Callable[[str, int, int, Outputs], None] | None = None,
 ) -> list[Unit]:
-    """Hand these chunks of all sides to `use(unit, side, outputs)`; the units that got all of theirs.
-
-    laws: of each unit, side by side; those that share the first one, one after another, get its chunks together. stages: of each
-    side, None of one that is not drawn. see: called with the law, the side, the chunk's number and its outputs,
-    for each unit anew where the law is not its first. A mechanism's failure, or damage, costs the units that need the chunk, and
-    is reported; describe: some units in words.
-    """
+    """Hand chunks of all sides to `use(unit, side, outputs)`, and to `see` by law; units with one first law share its chunks."""
 
     def read(law: str, side: int, units: Sequence[Unit]) -> bool:
         stage = stages[side]
@@ -245,12 +227,9 @@ def sweep(
                     see(law, side, chunk, outputs)
                 del outputs  # so that the next chunk lies where it lay, which caches hold
         except (MechanismError, DamagedError) as error:
-            which = (
-                f"{stage.name} chunks {chunks.start} to {chunks.stop - 1} of "
-                if isinstance(error, RefutedError)
-                else ""
-            )
-            report.failures.append(Failure.of(f"{which}{describe(units)}", error))
+            which = f"{stage.name} chunks {chunks.start} to {chunks.stop - 1} of {describe(units)}"
+            what = which if isinstance(error, RefutedError) else describe(units)
+            report.failures.append(Failure.of(what, error))
             return False
         return True
 

@@ -11,9 +11,9 @@ import queue
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -42,6 +42,14 @@ class Writer:
         self._names: dict[str, set[str]] = {}
         self._waiting: list[Entry] = []
         self._last = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """However the block ends, all that was found is committed."""
+        with suppress(*([Exception] if kind else [])):  # the first error is the one to be told
+            self.flush()
 
     def take(self, report: Report) -> None:
         """Put files in place now, and commit records soon. Of two of one name the first one stays: a chunk is counted once."""
@@ -85,18 +93,6 @@ class Writer:
         put_in_place(self._layout, self._generation, staged, self._layout.root / file.target)
 
 
-@contextmanager
-def committing(writer: Writer) -> Iterator[None]:
-    """At the end of the block, however it ends, all that was found is committed."""
-    try:
-        yield
-    except BaseException:
-        with suppress(Exception):  # the first error is the one to be told
-            writer.flush()
-        raise
-    writer.flush()
-
-
 _TICK = 0.5  # seconds between looks at what is no finished task: signals, lost leases, missing workers
 _QUIET = 60.0  # seconds without a finished task after which a run says that it lives
 
@@ -132,11 +128,7 @@ class Window:
             future.add_done_callback(self._ended.put)
 
     def next(self) -> list[tuple[Any, Any]]:
-        """What calls were begun for, and their results, of all that ended since; ProcessDied in place of a result.
-
-        Waits for at least one. Raises what a call raised; Stopped when a request to stop is due, LeaseError when the lease
-        was lost, PlaceError when the scheduler is gone or there was no worker for too long.
-        """
+        """What calls that ended were for, and results, or ProcessDied; it raises theirs, Stopped, LeaseError, PlaceError."""
         ended: list[Future[Any]] = []
         while not ended:
             with suppress(queue.Empty):
@@ -247,11 +239,7 @@ def execute(
         whole.update({part.name: task for part in pieces})
         return pieces
 
-    def call_of(task: Task) -> Call:
-        return Call(task.name, function, (root, version, generation, task), executor.files_of(task))
-
-    writer = Writer(Layout(Path(root), generation))
-    with committing(writer), Window(executor, watch, writer.tick) as window:
+    with Writer(Layout(Path(root), generation)) as writer, Window(executor, watch, writer.tick) as window:
         while ready or window.underway:
             if watch.stop.is_requested:
                 ready.clear()
@@ -261,7 +249,8 @@ def execute(
                     raise Stopped(watch.stop.reason)
             executor.want(left, seconds)
             batch = [ready.popleft() for _ in range(min(len(ready), max(0, window.room)))]
-            window.begin([(task, call_of(task)) for task in batch])
+            own = ((task, (root, version, generation, task), executor.files_of(task)) for task in batch)
+            window.begin([(task, Call(task.name, function, given, files)) for task, given, files in own])
             for task, report in window.next() if window.underway else ():
                 if not isinstance(report, ProcessDied):
                     writer.take(report)

@@ -9,9 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hpcdp._base.asked import whole_of, wrong
+from hpcdp._base.node import NodeExecutor
+from hpcdp._base.threads import worker_threads
 from hpcdp.clusters import Where, connect, default_workers, parse_place, silence_dask
-from hpcdp.clusters.executors import TaskExecutor, open_in_process, open_node, refuse_few_files
-from hpcdp.clusters.folder import job_folder
+from hpcdp.clusters.executors import InProcess, OnNode, TaskExecutor, refuse_few_files
+from hpcdp.clusters.slurm import job_folder
 from hpcdp.engine.context import forget_contexts
 from hpcdp.engine.monitor import Monitor
 from hpcdp.engine.stopping import Stop
@@ -38,21 +40,17 @@ _FILES_A_JOB = 3  # for each job of workers: 802 were open for 256
 
 @dataclass(frozen=True)
 class Options:
-    """How a run is done; none of it changes the result.
-
-    workers: processes of this machine; 0: one; None: one where the work is small. quiet: what Dask logs is not shown.
-    performance_report: an HTML file that Dask writes of a run on its scheduler.
-    """
+    """How a run is done; none of it changes the result."""
 
     cluster: str = "local"
-    workers: int | None = None
+    workers: int | None = None  # processes of this machine; 0: one; None: one where work is small
     client: Client | None = None
     allow_changed_code: bool = False
     trust_code: bool = False
     stop: Stop = field(default_factory=Stop)
     dashboard: bool = False
-    quiet: bool = False
-    performance_report: str | None = None
+    quiet: bool = False  # what Dask logs is not shown
+    performance_report: str | None = None  # an HTML file of Dask's
 
     def __post_init__(self) -> None:
         """StudyError where workers are no number of them, or the client is none."""
@@ -132,9 +130,10 @@ class Executors:
     def _open_here(self, is_small: bool) -> TaskExecutor:
         if is_small and not names_code(self.problem.study):
             self._opened.callback(forget_contexts)
-            return self._opened.enter_context(open_in_process())
+            self._opened.enter_context(worker_threads(1))  # as other processes have
+            return InProcess()
         size = 1 if is_small else self.options.workers or default_workers()
-        return self._opened.enter_context(open_node(size))
+        return OnNode(self._opened.enter_context(NodeExecutor(size)))
 
     def _open_dask(self) -> TaskExecutor:
         options, opened = self.options, self._opened

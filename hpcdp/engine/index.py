@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -36,7 +37,8 @@ S = TypeVar("S", Span, TallySpan)
 
 def disjoint(spans: Iterable[S], stage: Stage) -> list[S]:
     """Disjoint spans as they lie in the present stage, in order; of two that overlap the one that begins first."""
-    valid = [s for s in spans if s.stop <= stage.chunks and s.samples == samples_between(stage, s.start, s.stop)]
+    own = (s for s in spans if s.stop <= stage.chunks)
+    valid = [s for s in own if s.samples == min(stage.total, s.stop * stage.chunk) - s.start * stage.chunk]
     chosen: list[S] = []
     position = 0
     for span in sorted(valid, key=lambda s: (s.start, -s.stop)):
@@ -75,31 +77,21 @@ def merged_length(ranges: Iterable[range]) -> int:
     return length
 
 
-def samples_between(stage: Stage, start: int, stop: int) -> int:
-    """Samples in chunks start to stop of a stage."""
-    return min(stage.total, stop * stage.chunk) - start * stage.chunk
-
-
 Columns = tuple[float, ...]
 """What the columns of sums are of, such as thresholds of L̂; empty where nothing tells columns apart."""
 
 
 @dataclass
 class Index:
-    """All valid records of a store.
-
-    learned: by key and columns, what learning showed, by name, and whether the state is "stored". spans: by key and columns.
-    tallies: by pilot, stage and side. chosen: whether samples are reused, where runs choose. damaged: (kind, name, message) of
-    records that cannot be read. layout: where they lie; None where there is no store.
-    """
+    """All valid records of a store."""
 
     samples: set[str] = field(default_factory=set)
-    learned: dict[str, dict[Columns, Mapping[str, Any]]] = field(default_factory=dict)
-    spans: dict[str, dict[Columns, list[Span]]] = field(default_factory=dict)
+    learned: dict[str, dict[Columns, Mapping[str, Any]]] = field(default_factory=dict)  # what it showed
+    spans: dict[str, dict[Columns, list[Span]]] = field(default_factory=dict)  # by key and columns
     pilots: set[str] = field(default_factory=set)
-    tallies: dict[tuple[str, str, int], list[TallySpan]] = field(default_factory=dict)
-    chosen: bool | None = None
-    damaged: list[tuple[str, str, str]] = field(default_factory=list)
+    tallies: dict[tuple[str, str, int], list[TallySpan]] = field(default_factory=dict)  # by pilot, stage, side
+    chosen: bool | None = None  # whether samples are reused, where runs choose
+    damaged: list[tuple[str, str, str]] = field(default_factory=list)  # kind, name, what is wrong
     layout: Layout | None = None
 
     def done(self, key: str, columns: Columns, stage: Stage) -> list[Span]:
@@ -151,15 +143,13 @@ def read_index(layout: Layout) -> Index:
 
 def _arrays(entry: dict[str, Any]) -> dict[str, Any]:
     """An entry's values by name, lists of numbers as arrays, which take an eighth of the memory."""
-    return {name: _array(value) if isinstance(value, list) else value for name, value in entry.items() if name != "key"}
-
-
-def _array(value: list[Any]) -> Any:
-    try:
-        array = np.asarray(value)
-    except (ValueError, OverflowError):  # lists of several lengths, or whole numbers beyond 2⁶³
-        return value
-    return array if array.dtype.kind in "if" and array.size else value
+    arrays = {}
+    for name, value in entry.items():
+        with suppress(ValueError, OverflowError):  # lists of several lengths, or whole numbers beyond 2⁶³
+            array = np.asarray(value if isinstance(value, list) else [])
+            if array.dtype.kind in "if" and array.size:
+                arrays[name] = array
+    return {name: value for name, value in (entry | arrays).items() if name != "key"}
 
 
 def _sound(layout: Layout, kind: str, index: Index) -> Iterator[dict[str, Any]]:

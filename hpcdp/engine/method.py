@@ -30,12 +30,11 @@ from hpcdp.store.arrays import State, fingerprint
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
-from hpcdp.study._timing import Timing
 from hpcdp.study.combinations import PLAIN, points_lacking
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem, describe_pairs
-from hpcdp.study.trial_draws import Trial, Tried, time_trials
+from hpcdp.study.trial_draws import Timing, Trial, Tried, time_trials
 
 Run = Callable[..., Floats]
 """What computes certified bounds from flat arrays: `Method.bounds`, or the same elsewhere."""
@@ -368,7 +367,6 @@ def memory(problem: Problem) -> int:
     stage = Stage.of("test", max(e.test, e.chunk), e.chunk, problem.schema)
     block = min(stage.total, stage.chunk * stage.chunks_per_block)
     drawn = max((min(d.block, e.chunk) * d.cells * 8 for d in problem.distributions), default=0)
-    learning = kind_of(e.default_loss).memory(
-        validate_parameters(e.default_loss, e.parameters), problem.schema, e.train
-    )
+    parameters = validate_parameters(e.default_loss, e.parameters)
+    learning = kind_of(e.default_loss).memory(parameters, problem.schema, e.train)
     return 2 * drawn + learning + 3 * block * width

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hpcdp._base import compiling
@@ -169,5 +169,5 @@ class Monitor:
             body["threads"] = executor.known_threads
             body["dashboard"] = executor.known_dashboard
             body["fleet"] = executor.fleet.status() if executor.fleet is not None else None
-        body["forecast"] = self._forecast.to_dict() if self._forecast is not None else None
+        body["forecast"] = asdict(self._forecast) if self._forecast is not None else None
         return body

@@ -37,17 +37,13 @@ class ChunkError(MechanismError):
 
 @dataclass(frozen=True)
 class Failure:
-    """What could not be done, or not be used.
+    """What could not be done, or not be used."""
 
-    what: chunk or pair, in words. cause: equal for failures that have one cause, such as one chunk that many pairs need.
-    set_aside: record to take out of use, if any, by kind and name. is_wrong: whether it refutes what the study says.
-    """
-
-    what: str
+    what: str  # chunk or pair, in words
     message: str
-    cause: str
-    set_aside: tuple[str, str] | None = None
-    is_wrong: bool = False
+    cause: str  # equal for failures with one cause, such as a chunk that many pairs need
+    set_aside: tuple[str, str] | None = None  # a record's kind and name, to take out of use
+    is_wrong: bool = False  # whether it refutes what the study says
 
     @classmethod
     def of(cls, what: str, error: Exception) -> Failure:

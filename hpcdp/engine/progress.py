@@ -165,10 +165,7 @@ def on_stderr(seconds: float = _LINE_SECONDS, says_end: bool = True) -> Iterator
 
 @contextmanager
 def progress_shown(given: Progress | None) -> Iterator[Progress]:
-    """What a call in Python shows: what is given, else a line below a notebook's cell, a bar on a terminal, or a line a minute.
-
-    Raises StudyError for what is given and cannot be told.
-    """
+    """What a call in Python shows: what is given, StudyError if it is none, a line in a notebook, a bar, or a line a minute."""
     if given is not None:
         if not all(callable(getattr(given, name, None)) for name in ("note", "begin", "advance")):
             raise wrong(

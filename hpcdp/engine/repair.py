@@ -104,11 +104,7 @@ def _of_records(layout: Layout, problem: Problem, kind: str, stage: Stage) -> It
 
 
 def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown: bool = False) -> None:
-    """Take the samples of these laws out of use, with all that rests on them: pilots, tallies, sizes, fits, counters,
-    and counts.
-
-    and_unknown: also what belongs to no pair of the present study, since nothing tells which laws it rests on.
-    """
+    """Take samples of these laws, and all that rests on them, out of use. and_unknown: what belongs to no present pair too."""
     assert layout.generation is not None
     for law in laws:  # all of each: a shorter last chunk may be the start of others, and looks like none
         for stage in problem.kept_stages:
@@ -144,10 +140,7 @@ _CHECKED_BYTES = 8 << 30  # stored samples up to this size are read and compared
 
 
 def read_sound_index(layout: Layout, problem: Problem, progress: Progress) -> Index:
-    """The index, after damaged records were named and set aside so that what they stood for is done again.
-
-    Where that would be other draws than before, nothing of before is used any more.
-    """
+    """The index, once damaged records are set aside, to be done again, or all of them where that would be other draws."""
     assert layout.generation is not None
     lost, index, lines = list(_lost(layout)), read_index(layout), damaged_lines(layout)
     is_damaged = bool(lost or index.damaged or lines)
@@ -209,10 +202,8 @@ def check_samples(
         monitor.note(
             f"{size / 2**30:.0f} GiB of stored samples: looked for missing files only; chunks are checked when read"
         )
-        places = dict(place_of(layout, stage, law, block) for law, stage, block in items)
-        damaged = {
-            record: f"{layout.relative(path)} is missing" for record, path in places.items() if not path.is_dir()
-        }
+        places = (place_of(layout, stage, law, block) for law, stage, block in items)
+        damaged = {record: f"{layout.relative(path)} is missing" for record, path in places if not path.is_dir()}
     else:
         per_task = max(1, (128 << 20) // max(1, size // len(items)))
         monitor.begin_batches("check stored samples", len(items))

@@ -12,8 +12,7 @@ from hpcdp.engine.task import Costs, Task, Work
 from hpcdp.store.databases import count_files as count_databases
 from hpcdp.store.packs import PACK_BYTES
 from hpcdp.store.stages import Stage
-from hpcdp.study.problem import Problem
-from hpcdp.study.sizes import Sizes
+from hpcdp.study.problem import Problem, Sizes
 
 _SHORTEST, _LONGEST = 0.5, 20.0  # seconds a task
 _TASKS_PER_WORKER = 8
@@ -100,10 +99,7 @@ class TaskList:
 
 
 def sample_tasks(problem: Problem, index: Index, costs: Costs, target: float, last: bool = False) -> list[Task]:
-    """The tasks that draw blocks which are kept and not there yet, each of about `target` seconds.
-
-    last: nothing follows them, so large blocks come first and the second half in ever shorter tasks: workers end together.
-    """
+    """The tasks that draw blocks which are kept and missing. last: nothing follows, so they shorten: workers end together."""
     tasks: list[Task] = []
     batch: list[Block] = []
     seconds = drawing = 0.0
@@ -167,10 +163,7 @@ def _blocks_left(problem: Problem, index: Index, costs: Costs) -> list[_Block]:
 
 
 def is_small(problem: Problem, stage: Stage) -> bool:
-    """Whether all that a law has in a stage is one small block, which lies with others in one array.
-
-    What cannot be drawn again has files of its own: what is damaged then takes out of use what rests on its law alone.
-    """
+    """Whether a law's stage is one small block, which lies in a pack, and can be drawn again, as damage costs all of the pack."""
     fits = stage.blocks == 1 and problem.schema.bytes_stored(stage.total) <= _PACKED_BYTES
     return problem.sampler.reproducible and fits
 

@@ -14,8 +14,7 @@ from hpcdp.engine.task import Progress, Work
 from hpcdp.keys import digest_json
 from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
-from hpcdp.study.problem import Problem
-from hpcdp.study.sizes import Sizes
+from hpcdp.study.problem import Problem, Sizes
 
 _LONG_LEARNING = 2.0  # seconds after which what is learned is stored, whoever counts with it
 
@@ -138,9 +137,8 @@ class Count(Work):
 
     def describe(self, problem: Problem) -> str:
         first, words = self.series[0], problem.method.describe_series(problem, self.series)
-        return (
-            f"{words}, {first.stage.name} chunks {self.start} to {self.stop - 1}" if first.stage.chunks > 1 else words
-        )
+        which = f", {first.stage.name} chunks {self.start} to {self.stop - 1}"
+        return f"{words}{which}" if first.stage.chunks > 1 else words
 
     def reads(self, problem: Problem, layout: Layout) -> Iterable[Path]:
         return _files(self.series, problem, layout)
@@ -155,10 +153,8 @@ def _files(group: Sequence[Series], problem: Problem, layout: Layout) -> Iterato
 
 def record_name(what: str, group: Sequence[Series], chunks: range = range(0)) -> str:
     """The name of a record: of what was learned, or counted in these chunks."""
-    first = group[0]
-    return digest_json(
-        [what, chunks.start, chunks.stop, first.samples(chunks), list(first.columns), [series.key for series in group]]
-    )
+    first, keys = group[0], [series.key for series in group]
+    return digest_json([what, chunks.start, chunks.stop, first.samples(chunks), list(first.columns), keys])
 
 
 @dataclass
@@ -206,9 +202,8 @@ class Planner:
             if phase.keeps and effort.learn:
                 chunks = sum(stop - start for start, stop in gaps)
                 is_shared = phase.is_apart or _is_split(effort, chunks, self.tasks.target)
-                is_wanted = (is_shared and not self.index.is_stored(series.key, series.columns)) or not (
-                    gaps or is_learned
-                )
+                is_missing = is_shared and not self.index.is_stored(series.key, series.columns)
+                is_wanted = is_missing or not (gaps or is_learned)
             else:
                 is_wanted = not is_learned
             if is_wanted:
@@ -228,9 +223,8 @@ class Planner:
         groups: dict[tuple[Columns, Gaps, Stage], dict[str, list[Series]]] = {}
         for series, gaps in left:
             if gaps:
-                groups.setdefault((series.columns, gaps, series.stage), {}).setdefault(series.laws[0], []).append(
-                    series
-                )
+                alike = groups.setdefault((series.columns, gaps, series.stage), {})
+                alike.setdefault(series.laws[0], []).append(series)
         for (_, gaps, stage), sharing in groups.items():  # series that share their first law, one after another
             chunks = sum(stop - start for start, stop in gaps)
             each, length = effort.learn + effort.chunk * chunks, stage.chunks

@@ -21,11 +21,6 @@ WALLTIME = "the walltime ends"
 class Stopped(HpcdpError):
     """The run was asked to end and did; the store can be resumed."""
 
-    @property
-    def is_walltime(self) -> bool:
-        """Whether the batch system's time limit was the reason, so that another job should go on."""
-        return str(self) == WALLTIME
-
 
 class Stop:
     """Asked once, by a signal handler or another thread; the driver looks at it between tasks."""
@@ -57,10 +52,7 @@ class Stop:
 
 @contextmanager
 def stopped_by_signals(stop: Stop, drain: float, terminate: bool) -> Iterator[None]:
-    """USR1, which batch systems send some time before the walltime ends, requests a stop within `drain` seconds.
-
-    terminate: SIGTERM does too, within GRACE seconds; a second one interrupts at once, as Ctrl-C does.
-    """
+    """USR1, which comes before the walltime, stops within `drain` seconds; terminate: SIGTERM within GRACE, twice at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -9,24 +9,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from hpcdp.clusters.profile import Profile
 from hpcdp.losses import kind_of, validate_parameters
 from hpcdp.store.layout import Layout
-from hpcdp.study.problem import Problem
-from hpcdp.study.sizes import Sizes
+from hpcdp.study.problem import Problem, Sizes
 from hpcdp.study.trial_draws import Trial
 
 
 @dataclass(frozen=True)
 class Work(ABC):
-    """What a task does: a pure function of the study and of these keys. Each way of estimating has its own kinds.
-
-    does: "module:function", which a worker calls with a `Context`, the work and a `Report`.
-    """
+    """What a task does, a pure function of the study and of these keys; `does`, "module:function", gets Context, work, Report."""
 
     does: ClassVar[str]
 
@@ -49,19 +45,15 @@ class Work(ABC):
 
 @dataclass(frozen=True)
 class Task:
-    """A unit of distribution.
-
-    after: names of the tasks that come first. units: chunks of work, for progress. seconds: how long it should take;
-    drawing: how much of that the mechanism takes. sizes: of a study with a target, what the run has decided so far.
-    """
+    """A unit of distribution."""
 
     name: str
     work: Work
-    after: tuple[str, ...]
-    units: int
-    seconds: float
-    drawing: float = 0.0
-    sizes: Sizes | None = None
+    after: tuple[str, ...]  # names of the tasks that come first
+    units: int  # chunks of work, for progress
+    seconds: float  # how long it should take
+    drawing: float = 0.0  # how much of that the mechanism takes
+    sizes: Sizes | None = None  # of a study with a target, what the run has decided so far
 
     @property
     def kind(self) -> str:
@@ -81,17 +73,13 @@ class Progress:
 
 @dataclass(frozen=True)
 class Amounts:
-    """What a study takes, whatever is done already.
+    """What a study takes, whatever is done already."""
 
-    draws, calls: of the mechanism. memory: bytes of a worker process beside its libraries. learned: samples per database that
-    teach one L̂, at most. points: trade-off points that draw for themselves.
-    """
-
-    draws: int
+    draws: int  # of the mechanism
     calls: int
-    memory: int
-    learned: int
-    points: int = 0
+    memory: int  # bytes of a worker process beside its libraries
+    learned: int  # samples per database that teach one L̂, at most
+    points: int = 0  # trade-off points that draw for themselves
 
 
 _READ = 1.0e-9  # a stored byte
@@ -104,20 +92,16 @@ _SMALL = 3.0  # seconds of work: workers take as long to start
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds a sample: drawing one, keeping one, reading one, fitting one training point, counting one output.
+    """Seconds a sample, and besides, by which tasks are cut."""
 
-    tally: finding the cell of one. each: seconds that learning takes besides, however few the points. call: seconds
-    that a mechanism's call takes besides, however many outputs it draws; a chunk is a call.
-    """
-
-    draw: float
-    write: float
+    draw: float  # a sample
+    write: float  # to keep one
     read: float
-    learn: float
-    count: float
-    call: float = 0.0
-    tally: float = _TALLY
-    each: float = 0.0
+    learn: float  # a training point
+    count: float  # an output
+    call: float = 0.0  # of the mechanism besides, which a chunk is
+    tally: float = _TALLY  # finding the cell of one
+    each: float = 0.0  # of learning besides, however few the points
 
     @classmethod
     def of(cls, problem: Problem, trial: Trial) -> Costs:
@@ -126,9 +110,8 @@ class Costs:
         parameters = validate_parameters(e.default_loss, e.parameters)
         learn, count, each = kind_of(e.default_loss).seconds(parameters, problem.schema, e.train, trial.many_valued)
         tally = _TALLY + (count if problem.schema.columns not in (None, 1) else 0.0)  # vectors are scored first
-        return cls(
-            trial.seconds_per_draw, _WRITE * width, _READ * width, learn, count, trial.seconds_per_call, tally, each
-        )
+        draw, call = trial.seconds_per_draw, trial.seconds_per_call
+        return cls(draw, _WRITE * width, _READ * width, learn, count, call, tally, each)
 
     def drawing(self, samples: int, chunks: int) -> float:
         """Seconds to draw this many samples in this many chunks."""
@@ -151,29 +134,16 @@ _START = 60.0  # seconds from a job's start to its first task: to start, and to 
 
 @dataclass(frozen=True)
 class ClusterNeeds:
-    """at_once: jobs that run together. jobs: over all walltimes. seconds: if no job has to wait. longest: of one task.
+    """What a run needs on a cluster."""
 
-    useful: seconds in which a job takes tasks. share: of the slots' time in which they work.
-    core_hours: of the workers' jobs; node_hours: the same in nodes of cores_per_node (by default, of a job's) cores.
-    """
-
-    at_once: int
-    jobs: int
-    core_hours: float
-    node_hours: float
-    seconds: float
-    longest: float
-    useful: float
-    share: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
-
-    @property
-    def has_endless_task(self) -> bool:
-        """Whether a task may take longer than a job takes tasks: it would begin again and again."""
-        return self.longest > self.useful
+    at_once: int  # that run together
+    jobs: int  # over all walltimes
+    core_hours: float  # of the workers' jobs
+    node_hours: float  # the same in nodes of cores_per_node, by default a job's, cores
+    seconds: float  # if no job has to wait
+    longest: float  # of one task
+    useful: float  # in which a job takes tasks
+    share: float  # of the slots' time in which they work
 
 
 def cluster_needs(tasks: Sequence[Task], profile: Profile) -> ClusterNeeds:

@@ -6,6 +6,7 @@ A mechanism's failure on one chunk costs that chunk and what depends on it; it i
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcdp._base.shared import own_files
+from hpcdp._base.files import own_files
 from hpcdp.engine.context import Context, open_context
 from hpcdp.engine.method import Learned, Prints, method_of
 from hpcdp.engine.outcomes import ChunkError, Failure, NewFile, Report, no_memory, stage_file, unusable
@@ -112,8 +113,7 @@ def check_blocks(root: str, version: int, items: tuple[Block, ...]) -> list[tupl
         if place_of(context.layout, stage, law, block)[0] in damaged:
             continue  # the pack that was named with another block
         try:
-            for _ in read_blocks(context.layout, stage, law, context.problem.schema, stage.block_chunks(block)):
-                pass
+            deque(read_blocks(context.layout, stage, law, context.problem.schema, stage.block_chunks(block)), 0)
         except DamagedBlock as error:
             damaged[error.record] = f"{error} ({context.problem.describe_law(law)})"
         except OSError as error:

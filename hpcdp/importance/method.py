@@ -43,11 +43,10 @@ from hpcdp.mechanisms.outputs import describe as describe_outputs
 from hpcdp.methods.sample_split.targets import aim_words
 from hpcdp.store.layout import Layout
 from hpcdp.store.stages import Stage
-from hpcdp.study._timing import Timing, time_draws
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem, describe_pairs
 from hpcdp.study.sampler import TRIAL_SIZE
-from hpcdp.study.trial_draws import Trial, Tried
+from hpcdp.study.trial_draws import Timing, Trial, Tried, time_draws
 
 _SHOWN = 6  # pairs and directions that are listed
 

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from hpcdp._base.rounding import at_least, at_most, percent
-from hpcdp.analytic.densities import exact_log_density
+from hpcdp.analytic._exact import exact_log_density
 from hpcdp.engine.derived import Records
 from hpcdp.errors import StudyError
 from hpcdp.losses import foreign_code, make_loss, validate_parameters

@@ -16,7 +16,7 @@ from hpcdp._base.files import read_tail
 from hpcdp._base.raised import readable
 from hpcdp._base.rounding import duration
 from hpcdp.clusters import slurm
-from hpcdp.clusters.folder import JobFolder, driver_name, job_folder
+from hpcdp.clusters.slurm import JobFolder, driver_name, job_folder
 from hpcdp.engine.index import Index, read_index
 from hpcdp.engine.method import method_of
 from hpcdp.errors import DamagedError, StoreError, StudyError

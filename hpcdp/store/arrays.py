@@ -31,13 +31,7 @@ from hpcdp._base.files import open_regular, read_metadata
 from hpcdp.errors import DamagedError
 from hpcdp.keys import digest_array, digest_json
 
-_TYPES = {
-    "bool",
-    "float16",
-    "float32",
-    "float64",
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-}
+_TYPES = {np.dtype(code).name for code in "?efdbhilBHIL"}
 _MOST_DIMENSIONS = 8
 _UNASKED = 1 << 28  # bytes that need no look at how much memory is free
 _CHECK = 4  # bytes of a checksum
@@ -50,11 +44,7 @@ def write_array(
     names: Sequence[str] | None = None,
     attributes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a numeric array as a Zarr array of format 3; `chunk` rows a chunk, all chunks in one shard (one file).
-
-    The bytes are those that zarr writes. Every chunk is written, also of zeros: a missing one is damage. The folder's parent is
-    there: where it was deleted, it is not made anew.
-    """
+    """Write an array as zarr does, format 3; `chunk` rows a chunk, all in one shard. Its parent is there, or it is an error."""
     rows = array.shape[0] if array.shape else 1
     inner = max(1, min(chunk or rows, rows))
     parts = (array[start : start + inner] for start in range(0, rows, inner)) if array.shape else (array,)
@@ -108,18 +98,15 @@ def _form(shape: tuple[int, ...], dtype: np.dtype[Any], inner: int) -> dict[str,
     if shape and inner < shape[0]:
         index = [_bytes_codec(np.dtype(np.uint64)), {"name": "crc32c"}]
         own = {"chunk_shape": chunk, "codecs": codecs, "index_codecs": index, "index_location": "end"}
-        chunk, codecs = (
-            [-(-shape[0] // inner) * inner, *chunk[1:]],
-            [{"name": "sharding_indexed", "configuration": own}],
-        )
+        chunk = [-(-shape[0] // inner) * inner, *chunk[1:]]
+        codecs = [{"name": "sharding_indexed", "configuration": own}]
     return {
         "shape": list(shape),
         "data_type": dtype.name,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": "NaN"
-        if dtype.kind == "f"
-        else dtype.type(0).item(),  # what a reader gets where a chunk is missing
+        # what a reader gets where a chunk is missing
+        "fill_value": "NaN" if dtype.kind == "f" else dtype.type(0).item(),
         "codecs": codecs,
         "zarr_format": 3,
         "node_type": "array",
@@ -158,11 +145,7 @@ def _write_checked(file: BinaryIO, values: NDArray[Any]) -> None:
 
 
 def read_array(path: Path, *shapes: tuple[int, ...], out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """A whole array; DamagedError when it is missing, has none of these shapes, or a checksum does not match.
-
-    out: where it is put if its shape and type are these. Whoever reads compares a digest too: a checksum in the file is no
-    more than what somebody wrote there.
-    """
+    """A whole array, into `out` if that fits; DamagedError when missing, of none of these shapes, or not of its checksum."""
     with damage_of(path):
         shape, dtype, inner = _describe(path, shapes)
         with _opened(path, shape, dtype, inner) as file:  # which has the right length, and memory is there for it
@@ -270,10 +253,7 @@ def damage_of(path: Path) -> Iterator[None]:
 
 
 def fingerprint(outputs: NDArray[Any]) -> str:
-    """96-bit fingerprint of one chunk of canonical outputs, 24 hexadecimal digits: CRC-32C and the sum of its words.
-
-    Two chunks of continuous outputs share one only when they are equal (chance: 10⁻²⁸ a pair).
-    """
+    """96-bit fingerprint of a chunk of canonical outputs, 24 hexadecimal digits; equal ones are equal (chance: 10⁻²⁸ a pair)."""
     if outputs.dtype == object:
         data = b"".join(len(item).to_bytes(4, "little") + item for item in outputs)
         raw = np.frombuffer(data, np.uint8)

@@ -28,20 +28,15 @@ _MODULES = "modules"  # a folder of the copy, in the place of the study's own
 
 @dataclass(frozen=True)
 class StoreCopy:
-    """One version of a study, as a node has it.
-
-    body: of the study's record. files: databases and modules, by their paths in the copy.
-    """
+    """One version of a study, as a node has it."""
 
     version: int
-    body: Mapping[str, Any] = field(repr=False)
-    files: Mapping[str, bytes] = field(repr=False)
+    body: Mapping[str, Any] = field(repr=False)  # of the study's record
+    files: Mapping[str, bytes] = field(repr=False)  # databases and modules, by path
 
     @classmethod
     def of(cls, layout: Layout, version: int, folder: Path, has_code: bool, chosen: bool | None) -> StoreCopy | None:
-        """From a store; None where the modules are too large to be sent. folder: the study's; has_code: whether the study names
-        modules. chosen: whether samples are reused, where a run has chosen that.
-        """
+        """From a store; None where the modules, if the study names any, are too large. chosen: whether samples are reused."""
         files = {}
         for path in layout.databases.glob("*.np?"):
             with suppress(ValueError):  # no file: whoever put it there, no study reads it
@@ -68,10 +63,7 @@ class StoreCopy:
 
 
 def run_copied(files: Mapping[str, bytes], function: Callable[..., Any], store: str, *arguments: Any) -> Any:
-    """In a child on a node: a function of a store's root, with the node's copy, if it has one, in the store's place.
-
-    files: for this call.
-    """
+    """In a child on a node: a function of a store's root, with the node's copy, and the files of this call, in its place."""
     if COPY not in os.environ:
         return function(store, *arguments)
     root = Path(os.environ[COPY])

@@ -58,9 +58,7 @@ def read_databases(layout: Layout, digests: Iterable[str]) -> dict[str, Database
 
 
 def lost_place(layout: Layout, digest: str) -> Path:
-    """What is to be named where a database cannot be read: its own file, the first one of many that is not whole, or, where
-    none shows, the folder of all.
-    """
+    """What to name where a database cannot be read: its own file, else the first pack that is not whole, else the folder."""
     own, packs = layout.database(digest), _packs(layout)
     if own.exists():
         return own

@@ -29,11 +29,7 @@ _TRIES = 100  # a tenth of a second apart: workers of the old run may still be w
 
 @contextmanager
 def replacing(layout: Layout, generation: Generation, target: Path) -> Iterator[Path]:
-    """A path to write a file or a folder at; when the block ends it takes the place of `target`, in one step if that is free
-    or a file.
-
-    Raises LeaseError, and changes nothing, when a later run has taken the store over.
-    """
+    """A path to write at, which then takes the place of `target`; LeaseError, and no change, when a later run took the store."""
     with behind(layout, generation) as new:
         yield new
         replace(layout, generation, new, target)
@@ -80,10 +76,7 @@ def discard(layout: Layout, generation: Generation, path: Path) -> None:
 
 @contextmanager
 def open_gate(layout: Layout, generation: Generation) -> Iterator[None]:
-    """Within, take the generation; at the end its gate is there, whole at once.
-
-    The folder is made before and renamed after: should the store be deleted in between, the rename fails.
-    """
+    """Take the generation within; at the end its gate is there, renamed, which fails should the store be deleted meanwhile."""
     new = layout.lease / f".{generation:06d}.{generation.run}"
     try:
         new.mkdir()
@@ -210,11 +203,7 @@ _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.E
 
 
 def create_exclusively(path: Path, text: str) -> None:
-    """Create a file with its text; FileExistsError, and nothing changes, when there is one.
-
-    A hard link makes it appear whole. Where the file system has none, O_EXCL is as exclusive, but the file is empty for
-    an instant.
-    """
+    """Create a file with its text by a hard link, whole, or by O_EXCL; FileExistsError, and no change, when there is one."""
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")  # no name at which somebody could plant a link
     try:
         with temporary.open("x") as file:

@@ -31,9 +31,7 @@ def group_metadata(attributes: Mapping[str, Any]) -> str:
 
 
 class Generation(int):
-    """The number of a lease in its store. run: a random name of the run that took it; a store that is made anew in the
-    place of a deleted one has the same numbers, but never the same run.
-    """
+    """The number of a lease in its store. run: a random name, as a store that is made anew has the same numbers."""
 
     run: str
 
@@ -48,9 +46,7 @@ class Generation(int):
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths below a store's root. The groups study, samples, pilots, tallies, counters, records, lease and jobs are Zarr
-    groups too. generation: of the run that changes the store through this layout; None of those that only read.
-    """
+    """Paths below a store's root. generation: of the run that changes it through this layout; None of those that only read."""
 
     root: Path
     generation: Generation | None = None

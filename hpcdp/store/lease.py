@@ -111,17 +111,15 @@ def host_name() -> str:
 
 
 def acquire(layout: Layout, note: Callable[[str], None] | None = None, ended: Container[str] = ()) -> Lease:
-    """Take the next generation, or raise LeaseError naming the run that holds the store.
-
-    With `note`, a lease of another host is watched until it beats, which proves that it is held, or is stale. ended: jobs that
-    are over, as the batch system says; they hold nothing.
-    """
+    """Take the next generation, or raise LeaseError; with `note`, others' leases are watched. ended: jobs that hold nothing."""
     make_folders(layout.root, layout.lease)  # no link: gates are emptied there before anything else is looked at
     last = latest_generation(layout)
     if last and str(_read(layout.lease_file(last)).get("job")) not in ended:
         _refuse_if_held(layout, last, note)
     run, job = uuid4().hex, os.environ.get("SLURM_JOB_ID")
-    owner = {"host": host_name(), **identify(), "job": job, "run": run, "beats": 0}
+    own = psutil.Process()  # boot and ticks, None where the system does not tell, and started tell it from all others
+    process = {"process": own.pid, "started": own.create_time(), "boot": _boot(), "ticks": _ticks(own.pid)}
+    owner = {"host": host_name(), **process, "job": job, "run": run, "beats": 0}
     taken = _numbers(layout, _LEASE) | _numbers(layout, _GATE)
     generation = Generation(max(taken, default=0) + 1, run)
     try:
@@ -230,21 +228,8 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _CLOCK_STEP = 2.0  # seconds that a start may move by rounding, where only the wall clock tells it
 
 
-def identify() -> dict[str, Any]:
-    """What tells this process from all others of its host.
-
-    boot, ticks: the boot's id and the start in clock ticks since then, None where the system does not tell (other than
-    Linux). started: by the wall clock.
-    """
-    process = psutil.Process()
-    return {"process": process.pid, "started": process.create_time(), "boot": _boot(), "ticks": _ticks(process.pid)}
-
-
 def is_alive(owner: Mapping[str, Any]) -> bool:
-    """Whether the process that identified itself so still runs.
-
-    By boot and ticks, which no clock moves; systems without them have the wall clock's start only.
-    """
+    """Whether the process that identified itself so still runs, by boot and ticks, which no clock moves, where it has them."""
     try:
         process = psutil.Process(int(owner["process"]))
         if process.status() == psutil.STATUS_ZOMBIE:

@@ -37,9 +37,7 @@ def write_outputs(
     chunk: int | None = None,
     attributes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write canonical outputs, so many in all, as they come; chunk: how many lie in a Zarr chunk, and in each part but the
-    last, None: all. attributes: as they are once all parts were written.
-    """
+    """Write canonical outputs as they come; chunk: how many in a Zarr chunk and a part, None: all. attributes: read last."""
     if schema.kind in ("int", "float") and chunk is not None:  # each is written while it is in the processor's cache
         write_parts(path, schema.shape(size), schema.dtype, parts, chunk, attributes=attributes)
         return
@@ -60,10 +58,7 @@ def write_outputs(
 
 
 def read_outputs(path: Path, schema: Schema, size: int, out: Outputs | None = None) -> Outputs:
-    """So many outputs; DamagedError where they are missing, of another shape or type, or a checksum does not match.
-
-    out: where they may be put.
-    """
+    """So many outputs, put into `out` perhaps; DamagedError where missing, of another shape or type, or not of their checksum."""
     shape = schema.shape(size)
     if schema.kind == "bytes":
         outputs = _read_strings(path)
@@ -147,19 +142,22 @@ def prints_in(path: Path) -> Any:
         blocks = read_attributes(path, ("array", "group")).get("blocks")
     except (ValueError, FileNotFoundError, NotADirectoryError):
         raise DamagedError(f"{path} is damaged or missing") from None
-    if not isinstance(blocks, dict) or not all(
-        size_of(block) and _are_prints(texts) for block, texts in blocks.items()
-    ):
+    if not _are_blocks(blocks):
         raise DamagedError(f"{path} is damaged: it does not say which chunks it holds")
     return blocks
 
 
 def _is_of(prints: Any, name: str) -> bool:
-    right = isinstance(prints, dict) and pack_name(prints) == name
-    return right and all(size_of(block) and _are_prints(texts) for block, texts in prints.items())
+    return _are_blocks(prints) and pack_name(prints) == name
 
 
-def _are_prints(prints: Any) -> bool:
+def _are_blocks(prints: Any) -> bool:
+    """Whether they are lists of fingerprints by blocks' names."""
+    return isinstance(prints, dict) and all(size_of(block) and are_prints(own) for block, own in prints.items())
+
+
+def are_prints(prints: Any) -> bool:
+    """Whether they are a list of texts."""
     return isinstance(prints, list) and all(isinstance(text, str) for text in prints)
 
 

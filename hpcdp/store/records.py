@@ -248,18 +248,12 @@ def _journals(layout: Layout) -> tuple[dict[str, os.stat_result], list[str]]:
         names = [name for name in os.listdir(layout.journals) if _JOURNAL.fullmatch(name)]
     except (FileNotFoundError, NotADirectoryError):
         names = []
-    files, others = {}, []
+    files = {}
     for name in sorted(names, key=lambda name: (int(name.partition("-")[0]), name)):
-        try:
-            state = os.stat(layout.journals / name)
-        except OSError:  # a link that leads nowhere
-            others.append(name)
-            continue
-        if stat.S_ISREG(state.st_mode):
-            files[name] = state
-        else:
-            others.append(name)
-    return files, others
+        with suppress(OSError):  # a link that leads nowhere
+            if stat.S_ISREG((state := os.stat(layout.journals / name)).st_mode):
+                files[name] = state
+    return files, sorted(set(names) - files.keys())
 
 
 def _limits(layout: Layout, sizes: dict[str, int]) -> dict[str, int]:

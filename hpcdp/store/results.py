@@ -33,10 +33,7 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
 
 
 def write_results(layout: Layout, arrays: Arrays, head: dict[str, Any], generation: Generation) -> None:
-    """Replace the root arrays under the fence, the head last. head: study version, complete, pairs and so on.
-
-    Who reads meanwhile is told so by the root's attributes (complete = 0), and gets each array whole, or NaN where it is missing.
-    """
+    """Replace the root arrays under the fence, the head last; meanwhile the root says complete = 0, and each array is whole."""
     discard(layout, generation, layout.results)
     with behind(layout, generation) as folder:
         folder.mkdir()
@@ -76,10 +73,7 @@ def _metadata(folder: Path) -> dict[str, Any]:
 
 
 def _root(layout: Layout, folder: Path, names: list[str], head: dict[str, Any]) -> dict[str, Any]:
-    """The root's metadata: attributes, and the metadata of the named arrays, so that xarray opens them without a search.
-
-    Only these: zarr's own function would walk through all samples.
-    """
+    """The root's metadata with the named arrays' own, so that xarray opens them without a walk through all samples."""
     root = _metadata(layout.root)
     attributes = {**root["attributes"], **{key: head[key] for key in ("name", "confidence", "complete")}}
     attributes |= {"hpcdp": VERSION, "complete": int(head["complete"])}  # numbers, which netCDF can hold
@@ -113,10 +107,7 @@ def refuse_misshapen(record: Path, arrays: Arrays, pairs: int) -> None:
 
 
 def read_results(layout: Layout) -> tuple[Arrays, dict[str, Any]] | None:
-    """The root arrays and their head, or None when they were not written yet.
-
-    Raises DamagedError naming what is not whole: derive the arrays again from the records.
-    """
+    """The root arrays and their head, or None when not written yet; DamagedError names what is to be derived again."""
     if not layout.results.is_file():
         return None
     head = read_json(layout.results)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shlex
@@ -22,11 +21,7 @@ MARK = {"hpcdp": VERSION}
 
 
 def create_store(root: Path) -> Layout:
-    """Make the groups of a new store, or accept an existing one of this layout version.
-
-    Every step may be done already: by a run that was killed here, or by one that makes the same store at this moment. One
-    that has lost the metadata of its root is made whole under a lease, by `mend_root`.
-    """
+    """Make the groups of a new store, whatever is there already, or accept one of this layout version; `mend` mends its root."""
     layout = Layout(root)
     if root.is_symlink() and not root.exists():
         raise StudyError(
@@ -51,7 +46,7 @@ def create_store(root: Path) -> Layout:
 def make_group(root: Path, path: Path, attributes: dict[str, Any]) -> None:
     """A Zarr group in a store, whole or not at all, and never in place of one that is there."""
     make_folders(root, path)
-    with contextlib.suppress(FileExistsError):
+    with suppress(FileExistsError):
         create_exclusively(path / "zarr.json", group_metadata(attributes))
 
 
@@ -119,17 +114,12 @@ _DEPTHS = {"study": 2, "tallies": 2, "jobs": 1 << 10}
 
 
 def refuse_links(root: Path) -> None:
-    """StudyError naming a symbolic link that is where a run writes, renames or deletes; the root itself may be one.
-
-    Folders are listed and no file is looked at: 0.2 to 0.4 s for 10⁵ entries on a busy local disk.
-    """
+    """StudyError naming a symbolic link where a run writes; the root may be one. Files are not looked at: 10⁵ take 0.4 s."""
     folders = [(str(root), 0)]
     while folders:
         folder, levels = folders.pop()
-        with (
-            suppress(FileNotFoundError, NotADirectoryError),
-            os.scandir(folder) as entries,
-        ):  # a run that goes on moves them
+        # a run that goes on moves them
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_symlink():
                     raise StudyError(describe_link(entry.path))
@@ -139,10 +129,7 @@ def refuse_links(root: Path) -> None:
 
 
 def resume_command(store: str | Path, place: str | Path = "local", changed: bool = False) -> str:
-    """The words to type; where the store's study was given what no store holds, what to do in Python.
-
-    place: where the run is to compute, as `--cluster` takes it. changed: with other code than it began with.
-    """
+    """The words to type; where objects were given, what to do in Python. place: as --cluster. changed: with other code."""
     if needs_objects(store):
         allowed = ", with allow_changed_code=True" if changed else ""
         return f"hpcdp.run with the study's function or DataFrames given again, and the store {typed(store)}{allowed}"
@@ -153,21 +140,11 @@ def resume_command(store: str | Path, place: str | Path = "local", changed: bool
 
 def needs_objects(store: str | Path) -> bool:
     """Whether the latest study of a store was given a function or DataFrames as objects."""
-    try:
+    with suppress(OSError, ValueError, HpcdpError, LookupError, AttributeError, TypeError):  # none, or an odd one
         layout = Layout(Path(store))
-        body = read_json(layout.study(latest_version(layout)))
-    except (OSError, ValueError, HpcdpError):
-        return False
-    study = body.get("study") if isinstance(body, dict) else None
-    parts = _parts(study) if isinstance(study, dict) else []
-    return any(isinstance(part, dict) and {"function", "frame"} & part.keys() for part in parts)
-
-
-def _parts(study: dict[str, Any]) -> list[Any]:
-    """Where a stored study may name an object."""
-    mechanism, pairs = study.get("mechanism"), study.get("pairs")
-    given = pairs.get("given") if isinstance(pairs, dict) else None
-    relative = pairs.get("relative") if isinstance(pairs, dict) else None
-    parts = [mechanism.get("call")] if isinstance(mechanism, dict) else []
-    parts += [pair.get("d") for pair in given[:1] if isinstance(pair, dict)] if isinstance(given, list) else []
-    return parts + ((relative.get("databases") or [])[:1] if isinstance(relative, dict) else [])
+        study = read_json(layout.study(latest_version(layout)))["study"]
+        call, given, relative = study["mechanism"]["call"], study["pairs"]["given"], study["pairs"]["relative"]
+        databases = [given[0]["d"]] if isinstance(given, list) else relative["databases"] if relative else None
+        parts = call, *(databases or [])[:1]
+        return any(isinstance(part, dict) and {"function", "frame"} & part.keys() for part in parts)
+    return False

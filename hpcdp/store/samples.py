@@ -15,6 +15,7 @@ from hpcdp.store.fence import discard
 from hpcdp.store.layout import Layout
 from hpcdp.store.packs import KIND as PACKS
 from hpcdp.store.packs import (
+    are_prints,
     open_pack,
     pack_of,
     prints_in,
@@ -36,10 +37,7 @@ Drawn = Mapping[str, Iterator[Outputs] | Sequence[Outputs]]
 def write_blocks(
     path: Path, schema: Schema, blocks: Drawn, size: int, chunk: int | None = None
 ) -> dict[str, list[str]]:
-    """Write blocks, by name in the order of their names with their chunks, as one array; returns the chunks' fingerprints.
-
-    size: outputs in all. chunk: as `write_outputs` has it.
-    """
+    """Write blocks, by name in order, with their chunks, as one array of so many outputs; returns the chunks' fingerprints."""
     prints: dict[str, list[str]] = {block: [] for block in blocks}
 
     def parts() -> Iterator[Outputs]:
@@ -55,10 +53,7 @@ def write_blocks(
 def read_blocks(
     layout: Layout, stage: Stage, law: str, schema: Schema, chunks: range, out: Outputs | None = None
 ) -> Iterator[Outputs]:
-    """The stored chunks of a range in order, each checked against its fingerprint; DamagedError names what is not.
-
-    out: of all outputs of the stage, where each is put; numbers are read straight to their place.
-    """
+    """The stored chunks of a range, each checked against its fingerprint, into `out` of all the stage; DamagedError names one."""
     for block, group in groupby(chunks, stage.block_of):
         begin = stage.block_chunks(block).start
         numbers, first = [chunk - begin for chunk in group], begin * stage.chunk
@@ -104,8 +99,7 @@ def _open(
 
 def _are_of(prints: Any, stage: Stage, block: int) -> bool:
     """Whether they are one text for each chunk of a block."""
-    right = isinstance(prints, list) and all(isinstance(text, str) for text in prints)
-    return right and len(prints) == len(stage.block_chunks(block))
+    return are_prints(prints) and len(prints) == len(stage.block_chunks(block))
 
 
 def place_of(layout: Layout, stage: Stage, law: str, block: int) -> tuple[tuple[str, str], Path]:

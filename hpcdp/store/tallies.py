@@ -65,24 +65,16 @@ def stored_tallies(layout: Layout, pilot: str) -> list[TallySpan]:
 
 def _spans(pilot: str, names: Iterable[str]) -> list[TallySpan]:
     matches = (_NAME.fullmatch(name) for name in sorted(names))
+    sides = {None: BOTH, "0": (0,), "1": (1,)}
     return [
-        TallySpan(
-            pilot,
-            m["stage"],
-            int(m["start"]),
-            int(m["stop"]),
-            int(m["samples"]),
-            (int(m["side"]),) if m["side"] else BOTH,
-        )
+        TallySpan(pilot, m["stage"], int(m["start"]), int(m["stop"]), int(m["samples"]), sides[m["side"]])
         for m in matches
         if m
     ]
 
 
 def sum_tallies(layout: Layout, spans: Sequence[Iterable[TallySpan]], cells: int) -> NDArray[np.int64]:
-    """The counts of D in the first of these spans and of D' in the second ones, (2, cells) int64; DamagedRecord names one that
-    is not what was counted.
-    """
+    """The counts of D in the first spans and of D' in the second, (2, cells) int64; DamagedRecord names one that is not so."""
     total = np.zeros((2, cells), np.int64)
     sides: dict[TallySpan, list[int]] = {}
     for side, side_spans in enumerate(spans):

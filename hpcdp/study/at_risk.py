@@ -47,11 +47,8 @@ class _Kept:
 
     def other(self, rows: NDArray[Any]) -> NDArray[Any]:
         """All rows but the last but one, in memory of their own."""
-        if (self._other.dtype, self._other.shape, self._other.strides) != (
-            rows.dtype,
-            rows[1:].shape,
-            rows[1:].strides,
-        ):
+        form = rows.dtype, rows[1:].shape, rows[1:].strides
+        if (self._other.dtype, self._other.shape, self._other.strides) != form:
             self._other = np.empty_like(rows[1:], subok=False)
         self._other[:-1] = rows[:-2]
         self._other[-1:] = rows[-1:]
@@ -60,17 +57,13 @@ class _Kept:
 
 @dataclass(frozen=True)
 class PairDraws:
-    """Two databases share all rows but the last, and have one of their own each, of `rows` rows; every row is drawn by itself.
-
-    source: draws rows, fn(size, rng, **parameters); None: rows of the population, each as likely as every other, with
-    replacement. scale: of the Laplace noise.
-    """
+    """Draws two databases that share all rows but the last, each row by itself; with replacement from a population."""
 
     query: Callable[[NDArray[Any]], Any]
-    source: Callable[..., Any] | None
+    source: Callable[..., Any] | None  # draws rows, fn(size, rng, **parameters); None: rows of the population
     parameters: Mapping[str, Any]
-    rows: int
-    scale: float
+    rows: int  # of a database
+    scale: float  # of the Laplace noise
 
     def draw(self, database: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """(size, 3) float64: S = ‖f(x) − f(y)‖₁, the loss of f(x) + noise, and k, of each pair; it raises MechanismError."""
@@ -183,18 +176,14 @@ class Population(Section):
 
 
 class AtRisk(Section):
-    """[at_risk]: pairs of databases are drawn, and of each the sensitivity and the loss of one draw of Laplace noise.
-
-    query: "package.module:callable" of a database, a number or a vector. rows: of a database. scale: of the noise. cover: shares
-    of pairs whose sensitivity an ε shall cover. chunk: pairs that share a random stream, and are kept or lost together.
-    """
+    """[at_risk]: pairs of databases are drawn, and of each the sensitivity and the loss of one draw of Laplace noise."""
 
     query: Annotated[str, Field(min_length=1), Key("law")]
     population: Annotated[Population, Key("law")]
     rows: Annotated[int, Field(ge=1, le=_MOST), WHOLE, Key("law")]
     pairs: Annotated[int, Field(ge=1, le=_MOST), WHOLE, Key("family", "grow")]
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False), Key("law")]
-    cover: Annotated[Covers, Key("nothing", "change")]
+    cover: Annotated[Covers, Key("nothing", "change")]  # shares of pairs whose sensitivity an ε shall cover
     confidence: Annotated[float, Field(ge=1e-9, lt=1), Key("nothing", "change")] = 0.95
     chunk: Annotated[int, Field(ge=1, le=_MOST), WHOLE, Key("pilot")] = _PAIRS_A_CHUNK
 

@@ -23,9 +23,7 @@ from hpcdp.study.stored import whole_versions
 
 
 def going_on(study: Study, root: Path) -> Study:
-    """The study for the store at a path, if there is one: keys that the file leaves out and the store lacks mean what their
-    absence in a store means, so that a newer default makes no other study of it; some mean what the store says.
-    """
+    """The study for the store at a path, if any: what the file leaves out and the store lacks means what absence means there."""
     held = _held(root)
     return following(study, held[-1], held[:-1]) if held else study
 
@@ -68,10 +66,7 @@ def may_be_either(given: Estimate, kept: dict[str, Any]) -> bool:
 
 
 def _with_loss_of_store(study: Study, held: Sequence[dict[str, Any]]) -> Estimate:
-    """[estimate] with the loss that a store has, where the file names none, and sizes that are left out as the store has them.
-
-    held: [estimate] of each version. A store that was made with the default goes back to it when what took its place is left out.
-    """
+    """[estimate] with the loss and sizes of a store, where the file names none. held: [estimate] of each version."""
     given, kept, default = study.estimate, held[-1], Estimate.model_fields["loss"].default
     if given.loss == default and any(estimate["loss"] == default for estimate in held):
         given = given.without_loss_named()  # to write the default out says no more than to leave it out
@@ -216,11 +211,8 @@ def _file_of(body: dict[str, Any]) -> Path | None:
         return None
     for path in paths:
         with contextlib.suppress(StudyError, ValueError, OSError):
-            text = read_bytes(path, _MOST_STUDY).decode()
-            if (
-                following(Study.from_dict(parse_toml(text), folder.resolve()), body["study"]).to_stored()
-                == body["study"]
-            ):
+            study = Study.from_dict(parse_toml(read_bytes(path, _MOST_STUDY).decode()), folder.resolve())
+            if following(study, body["study"]).to_stored() == body["study"]:
                 return path
     return None
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from hpcdp._base.asked import wrong
 from hpcdp._base.files import read_bytes
 from hpcdp._base.messages import did_you_mean
+from hpcdp._base.node import NodeExecutor
 from hpcdp._base.plugins import load_plugin, plugins
 from hpcdp._base.raised import readable
 from hpcdp._check import fraction, non_negative, refusal
@@ -31,12 +33,12 @@ from hpcdp.analytic import (
     gaussian_sigma,
 )
 from hpcdp.errors import StudyError
+from hpcdp.mechanisms.user_code import import_object
 from hpcdp.notions.curve import Bound, TradeOffCurve, tensor
 from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.store.records import foreign
 from hpcdp.store.results import read_results
 from hpcdp.store.root import latest_version, open_layout, resume_command
-from hpcdp.study.accountants import read_pld
 
 FORMS = {
     "laplace": "laplace(epsilon=...)",
@@ -75,29 +77,19 @@ class RenyiLimit:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a claim allows, for both directions of every pair.
+    """What a claim allows, for both directions of every pair."""
 
-    text: the claim as it was written. bound: the exact curve, or the known points, that it stands for. is_estimate: whether it is
-    the estimated spectrum of another run, no guarantee. limit: what a claim of Rényi divergences says in its own words;
-    `bound` is all that it means for tests.
-    """
-
-    text: str
-    bound: Bound
-    is_estimate: bool = False
-    limit: RenyiLimit | None = None
+    text: str  # as it was written
+    bound: Bound  # the exact curve, or the known points; all that it means for tests
+    is_estimate: bool = False  # the estimated spectrum of another run, no guarantee
+    limit: RenyiLimit | None = None  # what it says of Rényi divergences in its own words
 
     def delta(self, epsilon: ArrayLike) -> NDArray[np.float64]:
         """The largest delta, float64 from 0 to 1, that the claim allows at each level; ValueError of a level below 0 or NaN."""
         return self.bound.spectrum(epsilon)
 
     def implied(self, epsilon: ArrayLike) -> NDArray[np.float64]:
-        """The largest delta that a mechanism which meets the claim at all levels can have at each level, as `delta`.
-
-        That is `delta`, but for points of a file: (1 - delta)/e^epsilon never rises, so what a point (e, d) claims also
-        says delta <= 1 - exp(epsilon - e) (1 - d) at the levels below it. Points of a store are estimates, whose noise
-        this would carry on, and stay as they are.
-        """
+        """The largest delta at each level that meeting the claim at all levels allows: less than `delta` for points of a file."""
         allowed = self.delta(epsilon)
         if not isinstance(self.bound, SpectrumPoints) or self.is_estimate:
             return allowed
@@ -139,18 +131,7 @@ def factors_of(text: str) -> list[str]:
 
 
 def parse_claim(text: str, folder: Path = Path()) -> Claim:
-    """Read a claim; StudyError where the text is none, or its file or store does not hold one.
-
-    `laplace(epsilon=...)`, `gaussian(mu=...)` and `gaussian(epsilon=..., delta=...)` (classical calibration,
-    sensitivity 1) stand for that mechanism's exact curve, `dp(epsilon=..., delta=0)` for f_{epsilon,delta}.
-    `renyi(order=..., epsilon=...)` limits one Rényi divergence, order 1 being Kullback-Leibler, and `zcdp(rho=...)` all of
-    order a > 1 to rho a; they stand for the least curve of all pairs that meet them.
-    `file(path)` is a CSV file with the header `epsilon,delta`, strictly increasing levels and a delta that
-    never rises, or with the header `alpha,beta`, points of a convex trade-off curve of (D, D') with strictly
-    increasing alpha; `store(path)` is the estimated spectrum of another run. What holds between their levels is
-    said at `SpectrumPoints` and `TradeOffPoints`. A path may stand in quotes. Claims joined by * are about a mechanism that
-    publishes the outputs of all of them, with independent coins; see `tensor`. Relative paths begin in `folder`.
-    """
+    """Read a claim of `FORMS`, or a product; StudyError where it is none. Relative paths begin in `folder`: docs/claims.md."""
     parts = factors_of(text)
     if len(parts) > 1:
         _refuse_many(text, parts)
@@ -175,7 +156,7 @@ def parse_claim(text: str, folder: Path = Path()) -> Claim:
         if name == "store":
             return Claim(text, _read_store(folder / _path(text)), is_estimate=True)
         if name == "pld":
-            return Claim(text, read_pld(_path(text), folder.resolve()))
+            return Claim(text, _read_pld(_path(text), folder.resolve()))
         numbers = _numbers(text)
         return Claim(text, _curve(name, numbers), limit=_limit(name, numbers))
     except _Unreadable as error:
@@ -223,8 +204,7 @@ def _meaning(text: str) -> str:
     name = text.partition("(")[0].strip()
     if name in ("file", "store", "pld"):
         return f"{name}({_path(text)})"
-    numbers = _numbers(text)
-    curve = _curve(name, numbers)
+    curve = _curve(name, numbers := _numbers(text))
     return repr(_limit(name, numbers) or curve)
 
 
@@ -242,8 +222,7 @@ def _call(text: str) -> ast.Call | None:
 
 
 def _numbers(text: str) -> dict[str, float]:
-    call = _call(text)
-    if call is None:
+    if (call := _call(text)) is None:
         raise _Unreadable("something that is no call")
     if call.args:
         raise _Unreadable(f"{ast.unparse(call.args[0])} without a name")
@@ -279,10 +258,9 @@ def _curve(name: str, numbers: dict[str, float]) -> Bound:
     }
     if name in plugins(_PLUGINS):
         try:
-            curve: Bound = load_plugin(_PLUGINS, name)(**numbers)
+            return load_plugin(_PLUGINS, name)(**numbers)
         except TypeError as error:
             raise ValueError(str(error)) from None
-        return curve
     form = forms.get((name, *sorted(numbers)))
     if form is None:
         raise _Unreadable(", ".join(numbers) or "no argument")
@@ -303,8 +281,7 @@ def _limit(name: str, numbers: dict[str, float]) -> RenyiLimit | None:
 def _path(text: str) -> str:
     """The one path between the parentheses, bare or in quotes."""
     inside = text.partition("(")[2].rstrip()[:-1].strip()
-    call = _call(text)
-    parts = [] if call is None else [*call.args, *call.keywords]
+    parts = [] if (call := _call(text)) is None else [*call.args, *call.keywords]
     if len(parts) == 1 and isinstance(parts[0], ast.Constant) and isinstance(parts[0].value, str):
         inside = parts[0].value
     elif len(parts) > 1 or inside[:1] in ("'", '"'):
@@ -328,7 +305,13 @@ def _read_file(path: Path) -> SpectrumPoints | TradeOffPoints:
     if header not in (["epsilon", "delta"], ["alpha", "beta"]):
         # whoever made a store may have named any file, so nothing of it is quoted
         raise ValueError(f"{path}: its first line is no header; accepted: epsilon,delta or alpha,beta")
-    points = [_point(path, number, row) for number, row in rows[1:]]
+    points = []
+    for number, row in rows[1:]:
+        try:
+            epsilon, delta = map(float, row)
+        except ValueError:
+            raise ValueError(f"{path}: line {number} does not hold two numbers; accepted: two numbers a line") from None
+        points.append((epsilon, delta))
     if not points:
         raise refusal(f"{path}: points", "no line after the header", "one or more")
     if header == ["alpha", "beta"]:
@@ -336,15 +319,7 @@ def _read_file(path: Path) -> SpectrumPoints | TradeOffPoints:
     for (_, before), (epsilon, after) in pairwise(points):
         if after > before:
             raise refusal(f"{path}: delta at epsilon {epsilon!r}", after, f"a number <= {before!r}, the one before")
-    return _points(SpectrumPoints, path, np.array(points).reshape(-1, 2))
-
-
-def _point(path: Path, number: int, row: list[str]) -> tuple[float, float]:
-    try:
-        epsilon, delta = map(float, row)
-    except ValueError:
-        raise ValueError(f"{path}: line {number} does not hold two numbers; accepted: two numbers a line") from None
-    return epsilon, delta
+    return _points(SpectrumPoints, path, np.array(points))
 
 
 def _read_store(path: Path) -> SpectrumPoints | TradeOffPoints:
@@ -370,3 +345,49 @@ def _points(
         return kind(points[:, 0], points[:, 1])
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+_ACCEPTED_PLD = '"package.module:object", a PrivacyLossDistribution, a DpEvent or a PrivacyAccountant of dp_accounting'
+_NEAR, _FAR, _LEVELS, _FEWER = 8.0, 700.0, 1 << 14, 1 << 10
+"""Levels: most of them up to the first, the others up to the second. Of accountants, which take milliseconds for each: fewer."""
+
+
+def _read_pld(path: str, folder: Path) -> TradeOffCurve:
+    """The least trade-off curve that the accountant's δ allows at many ε, in both directions; ValueError where it is none."""
+    if ":" not in path:
+        raise ValueError(f"{path} was given; accepted: {_ACCEPTED_PLD}")
+    return _pld_curve(path, folder, frozenset((module, module.stat().st_mtime_ns) for module in folder.glob("*.py")))
+
+
+@lru_cache(maxsize=16)
+def _pld_curve(path: str, folder: Path, _modules: frozenset[tuple[Path, int]]) -> TradeOffCurve:
+    with NodeExecutor(1) as node:
+        return TradeOffCurve.from_delta(*node.submit(_deltas, path, folder).result())
+
+
+def _deltas(path: str, folder: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Levels, and the δ that an accountant gives there, never rising."""
+    given = import_object(path, folder, "claim")
+    asked = getattr(given, "get_delta_for_epsilon", None)
+    levels = np.append(np.linspace(0.0, _NEAR, _LEVELS), np.geomspace(_NEAR, _FAR, _FEWER)[1:])
+    if asked is None and not hasattr(given, "get_delta"):
+        try:
+            from dp_accounting import DpEvent
+            from dp_accounting.pld import PLDAccountant
+        except ImportError:
+            raise ValueError(
+                f"{path} is a {_type_of(given)}; dp_accounting is not installed: pip install hpcdp[accounting]"
+            ) from None
+        if not isinstance(given, DpEvent):
+            raise ValueError(f"{path} is a {_type_of(given)}; accepted: {_ACCEPTED_PLD}")
+        given = PLDAccountant().compose(given)
+    if asked is None:
+        levels = np.append(np.linspace(0.0, _NEAR, _FEWER), np.geomspace(_NEAR, _FAR, 64)[1:])
+        deltas = [given.get_delta(float(level)) for level in levels]
+    else:
+        deltas = asked(levels)
+    return levels, np.minimum.accumulate(np.clip(np.asarray(deltas, np.float64), 0.0, 1.0))
+
+
+def _type_of(given: Any) -> str:
+    return f"{type(given).__module__}.{type(given).__qualname__}"

@@ -65,21 +65,8 @@ PLAIN = frozenset({"kept", "no line", "program", "reader", "unreproducible", "ti
 """Options that every method takes which counts plain draws, but where it says otherwise (`Method.takes`)."""
 
 SPECIAL = frozenset(
-    {
-        "etas",
-        "renyi",
-        "certify",
-        "refine",
-        "validation",
-        "time",
-        "several",
-        "δ target",
-        "precision",
-        "domain",
-        "impossible",
-        "view",
-    }
-)
+    ("etas", "renyi", "certify", "refine", "validation", "time", "several", "δ target", "precision", "domain")
+) | {"impossible", "view"}
 """Options that a method takes only where it says so."""
 
 _CLASHES = (
@@ -92,12 +79,7 @@ _CLASHES = (
     ("refine", "estimate.refine", "reader unreproducible", "fresh draws for tallies"),
     ("time", "estimate.time", "reader unreproducible", "fresh draws for tallies"),
     ("target", "estimate.target", "reader unreproducible", "fresh draws for tallies"),
-    (
-        "view",
-        "estimate.view",
-        "refine validation target time several",
-        "training and test samples of one loss",
-    ),
+    ("view", "estimate.view", "refine validation target time several", "training and test samples of one loss"),
     ("domain", "pairs.domain", "levels", 'loss = "histogram" without epsilons, since no pair is enumerated'),
     ("pure uncounted", "pure", "etas renyi certify", 'these with pure.test = "all" and epsilons only'),
     ("unreproducible", "estimate.keep", "not_all_kept", 'only "all", for what is not kept is drawn again'),
@@ -120,8 +102,8 @@ is accepted."""
 
 def _settings(study: Any) -> dict[str, str]:
     """What a study has, by name: in the words of messages. What it lacks is left out."""
-    e, mechanism, pairs = study.estimate, study.mechanism, study.pairs
-    kind, call = kind_of(e.default_loss), mechanism.call
+    header, e, mechanism, pairs = study.study, study.estimate, study.mechanism, study.pairs
+    kind, call, stream = kind_of(e.default_loss), mechanism.call, header.stream
     keep = f"estimate.keep = {e.keep!r}"
     settings = {}
     for key in ("etas", "renyi", "refine", "validation", "time", "target", "certify", "tape", "reuse", "view"):
@@ -148,10 +130,7 @@ def _settings(study: Any) -> dict[str, str]:
         "impossible": (mechanism.impossible is not None, "mechanism.impossible"),
         "raises": (mechanism.raises is not None, "mechanism.raises"),
         "builtin": (isinstance(call, str) and call in BUILTINS, f"mechanism.call = {call!r}"),
-        "stream": (
-            "stream" in study.study.model_fields_set and study.study.stream != "numpy",
-            f"study.stream = {study.study.stream!r}",
-        ),
+        "stream": ("stream" in header.model_fields_set and stream != "numpy", f"study.stream = {stream!r}"),
         "distributional": (pairs.distributional is not None, "pairs.distributional, whose databases are drawn too"),
         "domain": (pairs.domain is not None, "pairs.domain"),
         "pure": (study.pure is not None, "[pure]"),
@@ -187,13 +166,10 @@ def _untaken(study: Any, settings: dict[str, str]) -> Iterator[str]:
     given = [*(settings[option] for option in options), *(_words_of(study, other) for other, _ in others if other)]
     if not given:
         return
-    where = {
-        option: [known.asked for known in map(method_named, METHODS) if option in known.takes] for option in options
-    }
     accepted = [method.accepted] if method.accepted else []
-    accepted += [
-        f"{settings[option].split()[0]} with {', or '.join(asked)}" for option, asked in where.items() if asked
-    ]
+    for option in options:
+        if asked := [known.asked for known in map(method_named, METHODS) if option in known.takes]:
+            accepted.append(f"{settings[option].split()[0]} with {', or '.join(asked)}")
     listed, accepted_words = ", ".join(dict.fromkeys(given)), "; ".join(dict.fromkeys(accepted))
     if key:
         yield f"{key}: {_words_of(study, key)} was given with {listed}; accepted: {accepted_words}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -33,15 +34,9 @@ Input = Database | Conditional
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """An ordered pair (D, D') and where it comes from.
+    """An ordered pair (D, D') and where it comes from; a neighbour is made when asked for, as all together are too large."""
 
-    number: its place in the study. origin: {} of a given pair; database and rows (and value, of an edit) of a
-    relative one; distribution, index and two values of a distributional one, as `show` prints it. d, d_prime: the
-    databases, 1-D or 2-D numeric arrays, or a distribution with a row held at each of the two values. A neighbour is made
-    when asked for, because all neighbours of a database together are as large as its square.
-    """
-
-    number: int
+    number: int  # its place in the study
     d: Input = field(repr=False)
     given: Input | None = field(default=None, repr=False)
     origin: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -322,16 +317,10 @@ def _no_number(text: str) -> tuple[str, str]:
 
 
 def _number(text: str) -> int | float | None:
-    text = text.strip()
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text.strip())
+    return None
 
 
 def _read_parquet(path: Path, where: str) -> NDArray[Any] | list[tuple[Any, ...]]:
@@ -344,12 +333,10 @@ def _read_parquet(path: Path, where: str) -> NDArray[Any] | list[tuple[Any, ...]
         table = parquet.read_table(path)
     except (pa.ArrowException, OSError) as error:
         raise StudyError(f"{where}: not a readable .parquet file: {error}") from None
-    columns = []
+    columns, kinds = [], (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
     for name in table.column_names:
         column = table[name]
-        numeric = (
-            pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)
-        )
+        numeric = any(is_kind(column.type) for is_kind in kinds)
         if not numeric or column.null_count:
             given = f"type {column.type}" if not numeric else f"{column.null_count} missing values"
             raise StudyError(f"{where}: column {name!r} is not numeric; given: {given}")

@@ -41,20 +41,15 @@ Draws = CallableMechanism | ProgramMechanism | PairDraws
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """A distribution over databases, π.
+    """A distribution over databases, π; one that was opened to read results has no function."""
 
-    number: its place in Δ. call: as in the study. parameters: keyword arguments. shape: of one database, (rows,) or
-    (rows, columns). function: draws databases; outputs: draws M(D) given one row directly, or None. Both None: the
-    store was opened to read results. source: digest of the file that holds the function.
-    """
-
-    number: int
+    number: int  # its place in Δ
     call: str
     parameters: Mapping[str, Any] = field(repr=False)
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # of one database, (rows,) or (rows, columns)
     function: Callable[..., Any] | None = field(default=None, repr=False)
-    outputs: Callable[..., Any] | None = field(default=None, repr=False)
-    source: str = ""
+    outputs: Callable[..., Any] | None = field(default=None, repr=False)  # draws M(D) given one row
+    source: str = ""  # digest of the file that holds the function
 
     @property
     def rows(self) -> int:
@@ -83,9 +78,8 @@ class Distribution:
                 f"accepted: numbers of shape {(size, *self.shape)}"
             )
         if made.dtype.kind == "f" and not np.isfinite(made).all():
-            raise MechanismError(
-                f"distribution {self.call} returned {made[~np.isfinite(made)][0]}; accepted: finite numbers"
-            )
+            odd = made[~np.isfinite(made)][0]
+            raise MechanismError(f"distribution {self.call} returned {odd}; accepted: finite numbers")
         return made
 
 
@@ -104,20 +98,14 @@ class Conditional:
         return digest_bytes(b"conditional", canonical_json(about))
 
     def draw(self, mechanism: Draws, size: int, rng: np.random.Generator) -> Any:
-        """`size` independent outputs of M(D), each of a database of its own.
-
-        Databases come in blocks that memory bounds. Where the distribution draws outputs directly, it does.
-        """
+        """`size` outputs of M(D), each of a database of its own, in blocks that memory bounds; or as the distribution has it."""
         distribution = self.distribution
         if distribution.outputs is not None:
             with Blamed(f"outputs of {distribution.call}"):
-                return distribution.outputs(
-                    size, rng, self.row, self.value, **_accepted(distribution.outputs, distribution.parameters)
-                )
-        parts = [
-            self._block(mechanism, min(distribution.block, size - start), rng)
-            for start in range(0, size, distribution.block)
-        ]
+                parameters = _accepted(distribution.outputs, distribution.parameters)
+                return distribution.outputs(size, rng, self.row, self.value, **parameters)
+        most = distribution.block
+        parts = [self._block(mechanism, min(most, size - start), rng) for start in range(0, size, most)]
         if all(isinstance(part, np.ndarray) for part in parts):
             return parts[0] if len(parts) == 1 else _joined(parts)
         return [output for part in parts for output in part]

@@ -94,16 +94,12 @@ def _method(given: Any) -> Any:
 
 
 class Target(Section):
-    """What the certifying stage is for: δ at an ε, or the ε of a δ, to a relative standard error of δ̂; or an interval of pure ε.
-
-    direction: of which δ is meant; None for the larger one. most: test draws per database of a pair, at most. precision: half
-    the width of the interval of a loss that has one.
-    """
+    """What the certifying stage is for: δ at an ε, or the ε of a δ, to a relative error; or an interval of pure ε."""
 
     epsilon: Annotated[float, Field(ge=0)] | None = None
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
-    direction: Literal["forward", "reverse"] | None = None
-    most: Annotated[int, Field(ge=1, le=10**18), WHOLE] = 10**11
+    direction: Literal["forward", "reverse"] | None = None  # of which δ is meant; None: the larger one
+    most: Annotated[int, Field(ge=1, le=10**18), WHOLE] = 10**11  # test draws per database
     relative_error: Annotated[float, Field(gt=0, lt=1)] = 0.1
     precision: Annotated[float | None, Field(gt=0, allow_inf_nan=False), Key("learned", absent=None)] = None
 
@@ -116,14 +112,7 @@ class Target(Section):
 
 
 class Estimate(Section):
-    """[estimate]: the loss, how many samples, the grids, what is kept, the confidence.
-
-    reuse: whether every sample teaches and tests; "auto" where drawing takes most of the time, as a run finds out. renyi: orders
-    of Rényi divergences with a bound of their own, named before anything is counted: a store keeps those that it was made with.
-    certify: ε, some of epsilons, whose cells share the level of the bounds; None: all. tape: whether the mechanism's noise is
-    drawn from proposals, with a weight for each output. method: one that an installed package offers, by its entry point.
-    view: what a loss sees of an output, several of them share the level as pairs do (`hpcdp.losses.views`).
-    """
+    """[estimate]: the loss, how many samples, the grids, what is kept, the confidence."""
 
     epsilons: Annotated[Levels, Key("family", "gain")] = ()
     loss: Annotated[Losses, Key("pilot")] = _LOSS
@@ -148,11 +137,7 @@ class Estimate(Section):
     @model_validator(mode="before")
     @classmethod
     def _defaults(cls, data: Any) -> Any:
-        """What other keys mean for those that are left out.
-
-        Draws of a target, a time or a tape are too many to keep, and those of a tape teach in levels; parameters without a loss
-        are those of the loss that was the default before one chose by itself.
-        """
+        """What other keys mean for those left out: draws of a target, time or tape are many; parameters alone are knn's."""
         if not isinstance(data, dict):
             return data
         tape = _TAPE if data.get("tape") is True else {}

@@ -13,10 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from hpcdp._base.asked import address_of
 from hpcdp._base.files import absolute, parse_toml, place_of
@@ -41,11 +38,7 @@ _NAMES_CODE = re.compile(r"\bpld\s*\(")  # of claims
 
 
 class Header(Section):
-    """[study]: what it is called, the seed from which the whole run follows, and an optional claim.
-
-    about, owner: what is tested, in a sentence or two, and who answers for it; a report begins with both.
-    stream: what makes random numbers of the seed: "philox" (`hpcdp.mechanisms.streams`), or "numpy", its default generator.
-    """
+    """[study]: what it is called, the seed from which the whole run follows, and an optional claim."""
 
     name: Annotated[str, Field(min_length=1, max_length=200), Key("nothing")]
     seed: Annotated[int, Field(ge=0), WHOLE, Key("law")]
@@ -90,9 +83,8 @@ class Study(Section):
         if not isinstance(data, dict) or data.get("at_risk") is None:
             return data
         given = [key for key in ("mechanism", "pairs", "estimate", "pure") if data.get(key) is not None]
-        given += (
-            ["study.claim"] if isinstance(data.get("study"), dict) and data["study"].get("claim") is not None else []
-        )
+        header = data.get("study")
+        given += ["study.claim"] if isinstance(header, dict) and header.get("claim") is not None else []
         if given:
             raise ValueError(f"at_risk: a study of [study] and [at_risk] alone; given with it: {', '.join(given)}")
         return {**data, **sections_of(data["at_risk"])}
@@ -259,7 +251,9 @@ class Study(Section):
 
     def without_objects(self) -> Study:
         """The same without the function that was given as an object, which goes to other processes by itself."""
-        return self.model_copy(update={"mechanism": self.mechanism.without_function()})
+        mechanism = self.mechanism.model_copy()
+        mechanism.holding(None)
+        return self.model_copy(update={"mechanism": mechanism})
 
     @property
     def name(self) -> str:

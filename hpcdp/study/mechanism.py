@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag
 
@@ -41,11 +41,7 @@ class FunctionCall(Section):
             raise unsendable(name, str(error)) from None
 
 
-_NAME, _PROGRAM, _FUNCTION = (
-    "(name)",
-    "(program)",
-    "(function)",
-)  # messages leave out parts of a location in parentheses
+_NAME, _PROGRAM, _FUNCTION = "(name)", "(program)", "(function)"  # in parentheses, messages leave them out
 
 
 def _mechanism(given: Any) -> Any:
@@ -60,14 +56,7 @@ def _kind_of_call(value: Any) -> str:
 
 
 class MechanismSection(Section):
-    """[mechanism]: a built-in's name, "package.module:callable", a program, or a function of this process; its parameters.
-
-    reproducible: whether outputs are a function of the seed; False keeps every sample, for none can be drawn again.
-    timeout: seconds that a callable may take for a chunk, after which its process is ended; None: as long as it takes.
-    raises: built-in exceptions, such as "ValueError", or "module:Class", which are outputs where the mechanism raises them.
-    isolated: accepted and ignored: the study's code runs in processes of its own, always.
-    impossible: "package.module:predicate" of outputs that the study declares D′ cannot produce, for random tapes.
-    """
+    """[mechanism]: a built-in's name, "package.module:callable", a program, or a function of this process; its parameters."""
 
     call: Annotated[
         Annotated[str, Field(min_length=1), BeforeValidator(_mechanism), Tag(_NAME)]
@@ -80,11 +69,7 @@ class MechanismSection(Section):
     reproducible: Annotated[bool, Key("law", absent=True)] = True
     timeout: Annotated[Seconds | None, Key("nothing", "change", absent=None)] = None
     raises: Annotated[
-        Annotated[
-            list[Annotated[str, Field(min_length=1)]],
-            Field(min_length=1, max_length=MOST_RAISED),
-        ]
-        | None,
+        Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=MOST_RAISED)] | None,
         Key("law", absent=None),
     ] = None
     isolated: Annotated[bool, Key("nothing", "change", absent=True)] = True
@@ -93,15 +78,9 @@ class MechanismSection(Section):
     ] = None
     _function: Callable[..., Any] | None = PrivateAttr(None)
 
-    def holding(self, function: Callable[..., Any]) -> None:
-        """The function was given as an object in this process."""
+    def holding(self, function: Callable[..., Any] | None) -> None:
+        """The function was given as an object in this process; None: it is known by its name and digest alone."""
         self._function = function
-
-    def without_function(self) -> Self:
-        """The same, which knows the function by its name and digest alone."""
-        mechanism = self.model_copy()
-        mechanism._function = None
-        return mechanism
 
     @property
     def function(self) -> Callable[..., Any] | None:
@@ -157,11 +136,7 @@ _INTERVAL = {"type": "array", "prefixItems": [{"type": "number"}] * 2, "minItems
 
 
 class Pure(Section):
-    """[pure]: in place of cells by ε, one set and one output of each pair, chosen by training.
-
-    within: C, an interval a column; everywhere where it is left out. floor: τ of the published estimate, a probability or a
-    density. at: outputs at which an interval for the loss is wanted. test: which pairs get fresh samples.
-    """
+    """[pure]: in place of cells by ε, one set and one output of each pair, chosen by training."""
 
     within: Annotated[
         tuple[Interval, ...] | None,

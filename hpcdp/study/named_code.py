@@ -46,10 +46,7 @@ def own_sources(study: Study, distributions: Sequence[Distribution]) -> dict[str
 
 
 def refuse_foreign_code(layout: Layout, given: Study | None = None) -> None:
-    """StudyError that says what would run, where another user could say what: the store, or part of it, is theirs.
-
-    given: the study that is about to be run, for a store that holds none yet: its owner may put another in its place.
-    """
+    """StudyError that says what would run, where another user owns part of the store. given: the study about to be run there."""
     stored = _stored(layout) if layout.root.exists() else None
     pickles = [study for study in (stored, given) if study is not None and _reads_pickles(study)]
     owners = (_owners(layout) | (_owners_of_states(layout) if pickles else set())) - {os.geteuid()}

@@ -60,18 +60,13 @@ class FramedRows(_Given):
         return made
 
 
-def _read_database(value: Any) -> Any:
-    """A DataFrame by what is said of it, an array as the list of its rows."""
-    return Framed.of(value) if is_frame(value) else value.tolist() if isinstance(value, np.ndarray) else value
-
-
 _ROWS, _FRAME = "(rows)", "(frame)"
 Rowed = Annotated[
     Annotated[list[Any], Tag(_ROWS)] | Annotated[Framed, Tag(_FRAME)],
     Discriminator(lambda value: _FRAME if isinstance(value, dict | Framed) else _ROWS),
-    BeforeValidator(_read_database),
+    BeforeValidator(lambda v: Framed.of(v) if is_frame(v) else v.tolist() if isinstance(v, np.ndarray) else v),
 ]
-"""A database of numbers, or a DataFrame."""
+"""A database of numbers, as the list of its rows, or a DataFrame by what is said of it."""
 
 Edits = Annotated[
     Annotated[list[Any], Tag(_ROWS)] | Annotated[FramedRows, Tag(_FRAME)],
@@ -139,15 +134,12 @@ class Distributional(Section):
 
 
 class Domain(Section):
-    """All pairs of numbers of an interval, by the midpoints of equal buckets: local privacy.
-
-    lipschitz: D: by how much the density at any output changes while the input moves by one unit, at most: an assumption.
-    """
+    """All pairs of numbers of an interval, by the midpoints of equal buckets: local privacy."""
 
     lower: Annotated[float, Field(allow_inf_nan=False)]
     upper: Annotated[float, Field(allow_inf_nan=False)]
     points: Annotated[int, Field(ge=2, le=100_000), WHOLE]
-    lipschitz: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    lipschitz: Annotated[float, Field(gt=0, allow_inf_nan=False)]  # an assumption, a density's change by a unit
 
     @model_validator(mode="after")
     def _ascends(self) -> Self:

@@ -23,10 +23,64 @@ from hpcdp.study.distributions import Conditional, Distribution
 from hpcdp.study.file import Study
 from hpcdp.study.pairs import describe_pair, describe_side
 from hpcdp.study.sampler import Sampler
-from hpcdp.study.sizes import Sizes, first_sizes
 
 _UNSIZED = ("pairs", "pair_laws", "laws", "thresholds", "pilot_keys", "train")
 _T = TypeVar("_T")
+
+
+MANY = 8
+"""More pairs than that are screened before any is refined, and no more than that are refined."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Samples per database of the stages that follow training; (0, 0): none of its own."""
+
+    refine: int  # 0 where L̂ is what training taught
+    validation: int
+    test: int  # of D
+    split: tuple[int, int] = (0, 0)  # draws of D and D' in a chunk of the test stage, where they differ
+    screen: int = 0  # of the rounds before refining, in which many pairs race
+    d_prime: tuple[int, int] = (0, 0)  # refine and validation of D', where they differ from D's
+
+    @property
+    def tests(self) -> tuple[int, int]:
+        """Test samples of D and of D'."""
+        d, d_prime = self.split
+        return (self.test, self.test // d * d_prime) if d else (self.test, self.test)
+
+    @property
+    def tallies(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Samples of the refine and of the validation stage: of D, then of D'."""
+        d = (self.refine, self.validation)
+        return d, self.d_prime if any(self.d_prime) else d
+
+    @property
+    def drawn(self) -> int:
+        """Samples of D and of D' together."""
+        return 2 * self.screen + sum(sum(sizes) for sizes in (*self.tallies, self.tests))
+
+    def of(self, stage: str, side: int) -> int:
+        """Samples of D, or of D' (side 1), in the "screen", "refine", "validation" or "test" stage."""
+        if stage == "screen":
+            return self.screen
+        refine, validation = self.tallies[side]
+        return {"refine": refine, "validation": validation, "test": self.tests[side]}[stage]
+
+    def model_key(self, pilot: str) -> str:
+        """Key of what is learned with these sizes from a pilot of this key."""
+        if self.refine:
+            more = self.d_prime if any(self.d_prime) else ()
+            return digest_json(["refined", pilot, self.refine, self.validation, *more])
+        return digest_json(["screened", pilot, self.screen]) if self.screen else pilot
+
+
+def first_sizes(train: int, chunk: int, pairs: int) -> Sizes:
+    """Where a target starts from: 16 times the training draws, or as many to screen many pairs, most of which need no more."""
+    if pairs > MANY:
+        return Sizes(0, 0, 0, screen=train)
+    refine = -(-16 * train // chunk) * chunk
+    return Sizes(refine, refine, 0)
 
 
 class _Laws(Mapping[str, Input]):
@@ -52,22 +106,16 @@ class _Laws(Mapping[str, Input]):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """All that tasks are functions of.
-
-    databases: those of T, or D and D' of the given pairs in turn. distributions: those of Δ. sizes: of a study with a
-    target, what the run has decided so far, by pilot key, or of all the pairs that a task works on. chosen: of a study that
-    leaves reuse open, what the run chose, None before. sources: digests of code beside the mechanism's, by the keys that name it.
-    made: what `once` made.
-    """
+    """All that tasks are functions of."""
 
     study: Study
     databases: Sequence[Database] = field(repr=False)
     sampler: Sampler
     schema: Schema
     distributions: Sequence[Distribution] = ()
-    sizes: Sizes | Mapping[str, Sizes] | None = None
-    chosen: bool | None = None
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sizes: Sizes | Mapping[str, Sizes] | None = None  # what a run decided, by pilot key, or of all pairs of a task
+    chosen: bool | None = None  # of a study that leaves reuse open, what the run chose
+    sources: Mapping[str, str] = field(default_factory=dict)  # digests of other code by key
     made: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -86,9 +134,7 @@ class Problem:
         for pair in self.pairs:  # D serves many pairs; its bytes are digested once
             if id(pair.d) not in known:
                 known[id(pair.d)] = self.sampler.key(pair.d)
-        others = (
-            (known[id(p.d)], p.d_prime) for p in self.pairs
-        )  # what is known is alive, so that no other has its id
+        others = ((known[id(p.d)], p.d_prime) for p in self.pairs)  # known ones are alive: no other has their id
         return [(key, known.get(id(d_prime)) or self.sampler.key(d_prime)) for key, d_prime in others]
 
     @cached_property
@@ -122,12 +168,9 @@ class Problem:
         values["parameters"] = validate_parameters(e.default_loss, e.parameters).model_dump(mode="json")
         values["loss"] = [e.default_loss, *e.other_losses] if e.other_losses else e.default_loss
         head = ["model", *(value for name, value in values.items() if value != e.keys()[name].absent)]
-        views = (
-            [[pair.origin["view"]] if "view" in pair.origin else [] for pair in self.pairs] if e.view else repeat([])
-        )
-        return [
-            digest_json([*head, d, d_prime, *view]) for (d, d_prime), view in zip(self.pair_laws, views, strict=False)
-        ]
+        views = [[pair.origin["view"]] for pair in self.pairs] if e.view else repeat([])
+        laws = zip(self.pair_laws, views, strict=False)
+        return [digest_json([*head, d, d_prime, *view]) for (d, d_prime), view in laws]
 
     @cached_property
     def train(self) -> Stage:
@@ -186,15 +229,10 @@ class Problem:
         return Declared.of(self.study.mechanism.impossible, self.study.folder)
 
     @property
-    def method_name(self) -> str:
-        """The name of the method of estimating: the loss's own, where it has one."""
-        reuse = self.study.estimate.reuse
-        return name_of_method(self.study, bool(self.chosen) if reuse == "auto" else reuse)
-
-    @property
     def method(self) -> Any:
-        """The method itself, a `hpcdp.engine.method.Method`."""
-        return method_named(self.method_name)
+        """The method of estimating, a `hpcdp.engine.method.Method`: the loss's own, where it has one."""
+        reuse = self.study.estimate.reuse
+        return method_named(name_of_method(self.study, bool(self.chosen) if reuse == "auto" else reuse))
 
     @property
     def kept_stages(self) -> tuple[Stage, ...]:

@@ -29,11 +29,7 @@ Found = tuple[Problem, Trial]
 
 
 def resolve(study: Study, note: Note = lambda _: None, threads: int = 1) -> tuple[Problem, Trial]:
-    """Load databases, resolve the mechanism and try it out; StudyError on anything wrong, before anything runs.
-
-    note: told of trial draws that take long. threads: that libraries may use in workers. Where the study names code, the problem
-    has what a child process found, and cannot draw itself.
-    """
+    """Load databases and try the mechanism out; StudyError on anything wrong. Code that is named runs in a child process."""
     if not names_code(study):
         return _resolved(study, threads, note)
     if not study.mechanism.isolated:
@@ -114,10 +110,7 @@ def _tried(study: Study, sampler: Sampler, pairs: Sequence[Pair], note: Note, th
 
 
 def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Database]) -> Study:
-    """The study where it names both sizes, or stored outputs suffice for the defaults; else halves of the smallest file.
-
-    A size that is named leaves the rest of the file for the other.
-    """
+    """The study with sizes for stored outputs that are fewer than the defaults: halves of the smallest file, or its rest."""
     e = study.estimate
     left_out = [key for key in ("train", "test") if key not in e.model_fields_set]
     if not left_out:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -43,28 +44,21 @@ TRIAL_SIZE = 16
 
 @dataclass(frozen=True)
 class Sampler:
-    """Draws canonical outputs of a study's mechanism.
-
-    source: digest of the code or of the stored files. chunk: outputs that a run draws in one call, at most.
-    reproducible: whether equal streams give equal outputs. stream: what makes the random numbers, as the study says.
-    frames: what makes DataFrames of databases' codes, where the mechanism takes such. tried: what trial draws are of, in words.
-    timeout: seconds that a chunk may take, after which its process is ended; None: as long as it takes. special: whether outputs
-    may be NaN, infinite or None, as the study's method has it. as_printed: whether reals keep all their bits, for views.
-    """
+    """Draws canonical outputs of a study's mechanism."""
 
     seed: int
     call: str
     parameters: dict[str, Any]
     mechanism: Mechanism
-    source: str
-    chunk: int
-    reproducible: bool = True
+    source: str  # digest of the code or of the stored files
+    chunk: int  # outputs that a run draws in one call, at most
+    reproducible: bool = True  # whether equal streams give equal outputs
     stream: str = "numpy"
-    frames: Frames | None = None
-    tried: str = ""
-    timeout: float | None = None
-    special: bool = False
-    as_printed: bool = False
+    frames: Frames | None = None  # makes DataFrames of databases' codes
+    tried: str = ""  # what trial draws are of, in words
+    timeout: float | None = None  # seconds a chunk may take
+    special: bool = False  # whether outputs may be NaN, infinite or None
+    as_printed: bool = False  # whether reals keep all their bits, for views
 
     @classmethod
     def of(cls, study: Study) -> Sampler:
@@ -79,10 +73,8 @@ class Sampler:
             mechanism = bind_program(command, *limits, parameters, study.folder)
             source = program_digest(command, study.folder)
         elif isinstance(section.call, FunctionCall):
-            mechanism, source = (
-                _catching(bind(given_function(section), parameters, call, section.reproducible), study, call),
-                section.call.digest,
-            )
+            function, source = given_function(section), section.call.digest
+            mechanism = _catching(bind(function, parameters, call, section.reproducible), study, call)
         elif call == STORED:
             mechanism = load_stored(parameters, study.folder)
             source = files_digest(mechanism)
@@ -123,8 +115,8 @@ class Sampler:
         call, chunk = name_mechanism(study), min(e.chunk, max(e.train, e.test))
         reproducible, stream = section.reproducible, study.study.stream
         special = (call not in BUILTINS or bool(e.view)) and study.method.takes_special(study)
-        made = cls(study.seed, call, section.parameters, mechanism, source, chunk, reproducible, stream)
-        return replace(made, special=special, as_printed=bool(e.view))
+        given = study.seed, call, section.parameters, mechanism, source, chunk, reproducible, stream
+        return cls(*given, special=special, as_printed=bool(e.view))
 
     def _canonical(self, raw: Any, size: int, schema: Schema | None = None, *, fresh: bool = False) -> Outputs:
         """Canonical outputs; MechanismError where special values among them have no place."""
@@ -182,11 +174,8 @@ class Sampler:
         """Outputs whose noise comes from a random tape (`hpcdp.importance.generator.Tape`): in one call, or in a call each."""
         if not tape.by_rows:
             return self._canonical(self._one_by_one(database, size, tape), size, schema)
-        rng = tape.generator()
-        try:
+        with closing(tape.generator()) as rng:
             return self._canonical(self._outputs(database, size, rng), size, schema)
-        finally:
-            rng.close()
 
     def _one_by_one(self, database: Input, size: int, tape: Any) -> list[Any]:
         """Outputs each of a call of its own."""
@@ -194,11 +183,8 @@ class Sampler:
         if isinstance(database, Conditional) or not isinstance(mechanism, CallableMechanism):
             raw = []
             for number in range(size):
-                rng = tape.generator(number)
-                try:
+                with closing(tape.generator(number)) as rng:
                     raw.append(_alone(self._outputs(database, 1, rng)))
-                finally:
-                    rng.close()
             return raw
         frames, copy = self.frames, database.copy
         new = copy if frames is None else lambda: frames.decode(database)
@@ -274,11 +260,8 @@ def _frames_of(study: Study, mechanism: Mechanism) -> Frames | None:
 
 def _alone(outputs: Any) -> Any:
     """The output of a call for one, as a copy: the mechanism may fill the same array again."""
-    output = (
-        outputs[0]
-        if isinstance(outputs, list | tuple | np.ndarray) and len(outputs) == 1
-        else canonicalise(outputs, 1)[0]
-    )
+    is_one = isinstance(outputs, list | tuple | np.ndarray) and len(outputs) == 1
+    output = (outputs if is_one else canonicalise(outputs, 1))[0]
     return output.copy() if isinstance(output, list | np.ndarray) else output
 
 

@@ -33,20 +33,14 @@ STORED = {"for": "a store"}
 
 @dataclass(frozen=True)
 class Key:
-    """What a key of the study file says about itself; records, refusals, stored studies and defaults follow from it.
+    """What a key of the study file says about itself; records, refusals, stored studies and defaults follow from it."""
 
-    decides: "law", what is drawn; "pilot", what training teaches; "learned", L̂ beyond that; "family", which bounds hold
-    together; "nothing", no number. may, from one version of a store's study to the next: "stay", "grow", "gain" points or
-    "change". absent: what its absence in a store means, and so what is never stored; a file that leaves the key out goes on
-    with such a store, whatever the default is by now. added: what a command adds by itself, which a file may lack. kept:
-    whether a file that leaves the key out goes on with whatever a store says.
-    """
-
+    # what is drawn; what training teaches; L̂ beyond that; which bounds hold together; no number
     decides: Literal["law", "pilot", "learned", "family", "nothing"]
-    may: Literal["stay", "grow", "gain", "change"] = "stay"
-    absent: Any = ALWAYS
-    added: Callable[[], Any] | None = None
-    kept: bool = False
+    may: Literal["stay", "grow", "gain", "change"] = "stay"  # from one version of a stored study to the next
+    absent: Any = ALWAYS  # what absence in a store means, and what is never stored
+    added: Callable[[], Any] | None = None  # what a command adds by itself, which a file may lack
+    kept: bool = False  # whether a file without the key goes on with what a store says
 
 
 class Section(BaseModel):
@@ -159,10 +153,7 @@ def one_of_types(*kinds: dict[str, Any]) -> WithJsonSchema:
 
 
 def grid_of(*empty: Any, given: Any = (), most: int = _MOST_POINTS, **bounds: float) -> tuple[Any, WithJsonSchema]:
-    """How a key that is a grid is checked, and its JSON Schema. empty: what stands for no points, and is `given` then.
-
-    most: points. bounds: of each, in JSON Schema's words.
-    """
+    """How a grid is checked, and its JSON Schema. empty: what stands for no points, then `given`. bounds: of each point."""
 
     def checked(value: Any) -> Any:
         if any(value is one or (type(value) is type(one) and value == one) for one in empty):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpcdp.errors import DamagedError
 from hpcdp.keys import canonical_json, digest_json
@@ -21,8 +21,8 @@ from hpcdp.store.root import latest_version
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Header, Study
 from hpcdp.study.mechanism import FunctionCall, MechanismSection, ProgramCall
+from hpcdp.study.problem import Problem, Sizes
 from hpcdp.study.section import ALWAYS, Section
-from hpcdp.study.sizes import Sizes
 
 
 def read_study_record(layout: Layout, version: int) -> Any:
@@ -56,8 +56,7 @@ def whole_versions(layout: Layout) -> list[Any]:
 
 def stored_study(layout: Layout, version: int) -> Study:
     """The study of one version, without loading its databases or mechanism."""
-    body = read_study_record(layout, version)
-    return study_of(body)
+    return study_of(read_study_record(layout, version))
 
 
 def study_of(body: dict[str, Any]) -> Study:
@@ -101,11 +100,8 @@ def changed_code(layout: Layout, study: Study) -> list[str]:
         own = {name: body["source"], **body.get("sources", {})}
         for what, digest in own.items():
             known.setdefault(what, set()).add(str(digest))
-    return [
-        what
-        for what, digests in known.items()
-        if len(digests) > 1 or (what.startswith("estimate.") and what not in own)
-    ]
+    gone = {what for what in known if what.startswith("estimate.") and what not in own}
+    return [what for what, digests in known.items() if len(digests) > 1 or what in gone]
 
 
 def code_of(study: Study) -> str:
@@ -176,9 +172,6 @@ def _inputs(body: dict[str, Any]) -> list[Any]:
         canonical_json(table) for table in body["study"]["pairs"]["distributional"] or ()
     ]
 
-
-if TYPE_CHECKING:
-    from hpcdp.study.problem import Problem
 
 _REUSE = {"reuse": True, "no-reuse": False}
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import resource
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +26,6 @@ from hpcdp.mechanisms._program import ProgramMechanism
 from hpcdp.mechanisms.outputs import Outputs, Schema, schema_of, widest
 from hpcdp.mechanisms.special import is_none, is_raised
 from hpcdp.mechanisms.stored import StoredSamples
-from hpcdp.study._timing import Timing, time_draws
 from hpcdp.study.at_risk import PairDraws
 from hpcdp.study.databases import Input
 from hpcdp.study.distributions import Conditional
@@ -39,6 +40,72 @@ _WAITING = 2.0  # seconds after which a program's start is told of
 _REPEATS = 0.5  # more equal outputs within a call than between two, as a share, after which it is looked at closely
 _CHANCE = 40.0  # −log of the chance below which equal outputs are no coincidence
 
+_FIRST_SIZE = 16
+_MOST_SIZE = 1 << 18
+_ENOUGH_SECONDS = 0.1
+_MOST_SECONDS = 2.0
+_TELLING = 2.0  # how much longer than the smallest call the largest must take to show what a draw costs
+_SHORT = 2e-3  # seconds in which the same call is repeated, and its quickest time counts
+_FLAT = 1.2  # below this factor, sizes grow faster
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds a call, seconds a draw, and the outputs of the largest call."""
+
+    per_call: float
+    per_draw: float
+    outputs: Outputs
+
+
+def count_preemptions() -> int:
+    """How often this thread had to make room for other processes; 0 where the system does not tell."""
+    who = getattr(resource, "RUSAGE_THREAD", None)
+    return 0 if who is None else resource.getrusage(who).ru_nivcsw
+
+
+def time_draws(
+    draw: Callable[[int], Outputs],
+    most: int,
+    clock: Callable[[], float] = time.perf_counter,
+    preemptions: Callable[[], int] = count_preemptions,
+) -> Timing:
+    """Time calls of at most `most` draws, for 0.1 s, or up to two where a call's own cost is large; interrupted ones again."""
+    limit = min(_MOST_SIZE, most)
+    largest: Outputs | None = None
+
+    def timed(size: int) -> float:
+        nonlocal largest
+        quickest, begin = math.inf, clock()
+        while True:  # a first call wakes caches up, and other processes disturb short ones
+            before, start = preemptions(), clock()
+            outputs = draw(size)
+            end = clock()
+            quickest = min(quickest, end - start)
+            if end - begin > (_SHORT if preemptions() == before else _ENOUGH_SECONDS):
+                break
+        if largest is None or outputs.shape[0] > largest.shape[0]:
+            largest = outputs
+        return quickest
+
+    size = min(_FIRST_SIZE, limit)
+    points = [(size, timed(size))]
+    while points[-1][0] < limit:
+        spent, grown = sum(seconds for _, seconds in points), points[-1][1] / max(points[0][1], 1e-9)
+        if spent > _MOST_SECONDS or (spent > _ENOUGH_SECONDS and grown > _TELLING):
+            break
+        # the next call may take as long as all before
+        size = min(size * (16 if len(points) > 1 and grown < _FLAT else 4), limit)
+        points.append((size, timed(size)))
+    if len(points) == 1 and size > 1:  # a slow mechanism, or a small chunk
+        size = max(1, size // 4)
+        points.insert(0, (size, timed(size)))
+    assert largest is not None
+    (small, short), (large, long) = points[0], points[-1]
+    per_draw = max(0.0, (long - short) / (large - small)) if large > small else short / small
+    return Timing(max(0.0, short - per_draw * small), per_draw, largest)
+
+
 Tried = tuple[Sampler, Input]
 """What draws an input in words of its own, and the input."""
 
@@ -48,17 +115,13 @@ TimeDraws = Callable[[Sequence[Tried], Schema, int], Timing]
 
 @dataclass(frozen=True)
 class Trial:
-    """What trial draws showed: the schema, the seconds that a call and a draw take, how many columns have many values.
-
-    All but the schema, and the least and largest output where they are one real number each, only decide how tasks are cut and
-    what the plan says of time.
-    """
+    """What trial draws showed; all but schema and extremes only decide how tasks are cut and what the plan says of time."""
 
     schema: Schema
     seconds_per_call: float
     seconds_per_draw: float
-    many_valued: int
-    extremes: tuple[float, float] | None = None
+    many_valued: int  # columns with many values
+    extremes: tuple[float, float] | None = None  # least and largest output
 
 
 def try_out(
@@ -69,13 +132,7 @@ def try_out(
     threads: int = 1,
     time_draws: TimeDraws | None = None,
 ) -> Trial:
-    """Draw a few outputs for as many databases as a second allows; StudyError tells what is wrong with them.
-
-    needed: samples that a database must have; all stored files are looked at, because with fewer rows training and
-    test samples would overlap. Databases come in order of importance, each after its words. note: told of a program that is
-    waited for.
-    threads: that numerical libraries may use, as in workers. time_draws: what times draws, as `time_trials` by default.
-    """
+    """Draw a few outputs of databases, important ones first, as a second allows; StudyError tells what is wrong with them."""
     try:
         what = f"{sampler.named} (trial draws)"
         with at_risk(what), worker_threads(threads):
@@ -91,11 +148,8 @@ def _texts_given(sampler: Sampler, words: str) -> str:
     """Which parameters are text that reads as a number, where the mechanism raised what such text makes it raise."""
     if not re.search(r"\braised (Type|Value)Error\b", words):
         return ""
-    texts = [
-        f"mechanism.parameters.{name} is text: {json.dumps(value)}"
-        for name, value in _numbers_as_text(sampler.parameters)
-    ]
-    return "".join(f"; {text}" for text in texts)
+    texts = _numbers_as_text(sampler.parameters)
+    return "".join(f"; mechanism.parameters.{name} is text: {json.dumps(value)}" for name, value in texts)
 
 
 def _numbers_as_text(values: Mapping[str, Any], within: str = "") -> Iterable[tuple[str, str]]:
@@ -188,22 +242,14 @@ def _affordable(sampler: Sampler, database: Input) -> int:
         return time.perf_counter() - begin
 
     try:
-        return _afforded(seconds)
+        # the first call may have loaded libraries
+        if seconds(1) < _SLOW_SECONDS or (once := seconds(1)) < _SLOW_SECONDS:
+            return TRIAL_SIZE
+        return min(TRIAL_SIZE, max(1, int(_TRIAL_SECONDS / max(seconds(2) - once, 1e-9))))
     except UnansweredError:
         raise
     except MechanismError:  # the first trial tells of it
         return TRIAL_SIZE
-
-
-def _afforded(seconds: Callable[[int], float]) -> int:
-    """How many outputs, given the seconds that a call for so many takes."""
-    if seconds(1) < _SLOW_SECONDS:
-        return TRIAL_SIZE
-    once = seconds(1)  # the first call may have loaded libraries
-    if once < _SLOW_SECONDS:
-        return TRIAL_SIZE
-    per_draw = seconds(2) - once
-    return min(TRIAL_SIZE, max(1, int(_TRIAL_SECONDS / max(per_draw, 1e-9))))
 
 
 def _check_stored(stored: StoredSamples, database: Input, needed: int) -> None:
@@ -248,10 +294,7 @@ def _check_randomness(sampler: Sampler, database: Input, outputs: Outputs) -> No
 
 
 def _check_independence(sampler: Sampler, database: Input, outputs: Outputs, other: Outputs) -> None:
-    """Outputs of one call that repeat each other, as when one noise is drawn for all of them; not all of it is found.
-
-    Of independent draws, neighbours within a call are equal as often as outputs of two calls.
-    """
+    """MechanismError where neighbours within a call are equal more often than outputs of two calls: one noise for all."""
     within, between = _equal_neighbours(outputs), _equal(outputs, other[: outputs.shape[0]])
     if within.sum() / max(1, within.size) - between.sum() / max(1, between.size) < _REPEATS:
         return
@@ -282,11 +325,7 @@ def _equal_neighbours(outputs: Outputs) -> NDArray[np.bool_]:
 
 
 def equals_no_chance(outputs: Outputs) -> bool:
-    """Whether other draws as varied as these cannot be equal to them by chance (chance below 10⁻¹⁷).
-
-    Two independent draws are equal with probability Σ p², here with the shares of the first values as p (heuristic:
-    it errs towards chance where values are rarer than the first ones show).
-    """
+    """Whether other draws as varied cannot equal these by chance (below 10⁻¹⁷, heuristic): draws are equal with chance Σ p²."""
     head = outputs[:1024]
     _, held = np.unique(head, axis=0 if head.ndim == 2 else None, return_counts=True)
     return bool(-head.shape[0] * np.log(np.square(held / head.shape[0]).sum()) > _CHANCE)
@@ -300,10 +339,7 @@ def _many_valued(outputs: Outputs) -> int:
 
 
 def time_trials(tried: Sequence[Tried], size: int) -> Timing:
-    """What drawing costs, on the first input; over several distributions the mean of as many as a few seconds allow.
-
-    tried: inputs, each after its sampler. size: outputs that a first trial could afford.
-    """
+    """What drawing costs, on the first input; over distributions the mean of some. size: what a first trial could afford."""
     sampler, first = tried[0]
     if isinstance(sampler.mechanism, StoredSamples):
         return Timing(0.0, sampler.mechanism.seconds_each, sampler.trial(first, TRIAL_SIZE, 0))

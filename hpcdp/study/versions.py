@@ -29,11 +29,7 @@ _STUDY = "study"  # kind of records: a copy of each version
 
 
 def mend(layout: Layout, generation: Generation) -> Iterator[str]:
-    """Write anew what is damaged or missing of the root's metadata and of the study's versions, which the journals hold too.
-
-    Tells of each. StoreError where the latest version is sound in neither place and the store holds anything: nothing could tell
-    whether that is of the study that is about to run.
-    """
+    """Write anew, and tell, what is damaged of the root's metadata and the study's versions; StoreError where none is whole."""
     if has_lost_its_root(layout):
         discard(layout, generation, layout.results)  # attributes of the root come with the results
         with replacing(layout, generation, layout.root / "zarr.json") as new:
@@ -101,9 +97,7 @@ def _refuse_changed_code(body: dict[str, Any], source: str, study: Study, now: M
     """StudyError when the code of a stored study is another now. source, now: digests of the mechanism's code, and of others."""
     before = body.get("sources", {})
     changed = [what for what, digest in now.items() if before.get(what, digest) != digest]
-    changed += [
-        what for what in before if what.startswith("estimate.") and what not in now
-    ]  # it comes from elsewhere now
+    changed += [what for what in before if what.startswith("estimate.") and what not in now]  # it is elsewhere now
     if source != body["source"]:
         changed.insert(0, code_of(study))
     if changed:
@@ -118,10 +112,7 @@ def _refuse_changed_code(body: dict[str, Any], source: str, study: Study, now: M
 
 
 def save_problem(layout: Layout, problem: Problem, generation: Generation, allow_changed_code: bool) -> int:
-    """Make this problem the store's latest version, unless it is already; returns the version.
-
-    Raises StudyError naming the keys when it differs from the stored study in more than additions.
-    """
+    """Make this problem the store's latest version, which is returned; StudyError where it differs in more than additions."""
     version, body = latest_version(layout), _body_of(problem)
     old = read_study_record(layout, version) if version else None
     if old is not None:
@@ -130,9 +121,7 @@ def save_problem(layout: Layout, problem: Problem, generation: Generation, allow
     if not same(old, body):  # another folder is another version: workers import from the folder that a version names
         version += 1
         put_json(layout, layout.study(version), body, generation)
-    if not has_record(
-        layout, _STUDY, str(version)
-    ):  # after the file, or the copy of a version that never was would be taken
+    if not has_record(layout, _STUDY, str(version)):  # after the file, else a version that never was would be taken
         commit(layout, _STUDY, str(version), {"body": body}, generation)
     return version
 

@@ -17,9 +17,8 @@ from hpcdp.keys import digest_json
 from hpcdp.mechanisms._callable import bind
 from hpcdp.mechanisms.outputs import Outputs, Schema, canonicalise, schema_of, widest
 from hpcdp.mechanisms.user_code import name_of
-from hpcdp.study._timing import time_draws
 from hpcdp.study.claims import as_claim
-from hpcdp.study.trial_draws import equals_no_chance
+from hpcdp.study.trial_draws import equals_no_chance, time_draws
 from hpcdp.testing.planned import STAGES, Cell, Declared, choose_cell, levels_of, lower_bound
 from hpcdp.testing.power import LEAST_POWER, plan_sizes
 

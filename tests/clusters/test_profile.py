@@ -207,7 +207,7 @@ def test_ctrl_c_stays_the_commands(tmp_path: Path) -> None:
 import signal, sys
 from pathlib import Path
 from hpcdp.clusters import Where, connect
-from hpcdp.clusters.folder import JobFolder
+from hpcdp.clusters.slurm import JobFolder
 from hpcdp.clusters.profile import Profile
 from hpcdp.errors import StoreError
 

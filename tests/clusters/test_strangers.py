@@ -23,9 +23,9 @@ from commands import call, started, wait_until, write_study
 from distributed import LocalCluster
 
 from hpcdp.clusters.certificates import Certificate
-from hpcdp.clusters.folder import JobFolder
 from hpcdp.clusters.profile import Profile
 from hpcdp.clusters.scheduler import open_local
+from hpcdp.clusters.slurm import JobFolder
 from hpcdp.clusters.worker import WorkerJob, job_arguments
 
 STRANGER = "nobody"

@@ -26,7 +26,7 @@ from benchmarks import (
     tiny_points,
     tradeoff,
 )
-from hpcdp.study.sizes import MANY
+from hpcdp.study.problem import MANY
 
 pytestmark = pytest.mark.slow
 

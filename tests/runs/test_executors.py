@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from distributed import Client, LocalCluster
 
 from hpcdp._base import doing
 from hpcdp._base.node import NodeExecutor, ProcessDied
-from hpcdp.clusters.executors import Call, TaskExecutor, open_in_process, open_node
+from hpcdp.clusters.executors import Call, InProcess, OnNode, TaskExecutor
 from hpcdp.clusters.remote import open_on_dask
 from hpcdp.errors import HpcdpError, MechanismError
 
@@ -33,6 +33,12 @@ def double(values: np.ndarray) -> np.ndarray:
 
 def fail(words: str) -> None:
     raise MechanismError(words)
+
+
+@contextmanager
+def on_node() -> Iterator[TaskExecutor]:
+    with NodeExecutor(2) as node:
+        yield OnNode(node)
 
 
 @contextmanager
@@ -53,8 +59,8 @@ def executors(dask_worker: Any) -> list[str]:
 
 
 MAKERS: dict[str, Callable[[], Any]] = {
-    "in process": open_in_process,
-    "node": lambda: open_node(2),
+    "in process": lambda: nullcontext(InProcess()),
+    "node": on_node,
     "workers in this process": lambda: on_dask(n_workers=2, threads_per_worker=1, processes=False),
     "two workers below nannies": lambda: on_dask(n_workers=2, threads_per_worker=2),
 }

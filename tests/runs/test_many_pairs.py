@@ -44,9 +44,8 @@ def test_parameters_are_digested_once(problem: Problem) -> None:
     parameters = problem.study.mechanism.parameters
     once = min(processor_seconds(lambda: canonical_json(parameters)) for _ in range(3))
     fresh = resolve(problem.study)[0]
-    assert (
-        processor_seconds(lambda: fresh.pair_laws) < PAIRS / 2 * once
-    )  # 2 PAIRS distributions, each of which names them
+    # 2 PAIRS distributions, each of which names them
+    assert processor_seconds(lambda: fresh.pair_laws) < PAIRS / 2 * once
     assert fresh.pair_laws[7] == tuple(
         law_key("pmf", parameters, digest_array(np.array([n])), problem.study.study.stream) for n in (14, 15)
     )

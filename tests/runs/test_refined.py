@@ -33,7 +33,7 @@ from hpcdp.notions.bounds import binomial_upper, hoeffding_radius
 from hpcdp.report.notions import text as table_of
 from hpcdp.store.layout import Layout
 from hpcdp.store.tallies import recorded_tallies
-from hpcdp.study.sizes import MANY
+from hpcdp.study.problem import MANY
 
 KINDS = ("pilots", "tallies", "fits", "sizes", "counts")
 TARGET = {

@@ -10,6 +10,7 @@ from commands import call, one_message, show, write_study
 from journals import records
 
 from hpcdp.errors import StudyError
+from hpcdp.study.combinations import method_named
 from hpcdp.study.file import Study
 from hpcdp.study.resolving import resolve
 
@@ -90,7 +91,7 @@ def test_what_does_not_go_with_it_is_refused(changes: dict[str, Any], words: str
 )
 def test_what_goes_with_it(changes: dict[str, Any]) -> None:
     problem, _ = resolve(study(**changes))
-    assert problem.method_name == "importance-sampling"
+    assert problem.method is method_named("importance-sampling")
     assert problem.kept_stages == ()
 
 

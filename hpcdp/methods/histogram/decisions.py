@@ -25,8 +25,7 @@ from hpcdp.notions.lipschitz import NAMES, buckets, precision_at, size_of
 from hpcdp.store.stages import Stage
 from hpcdp.study.estimate import Target
 from hpcdp.study.file import Study
-from hpcdp.study.problem import Problem
-from hpcdp.study.sizes import Sizes
+from hpcdp.study.problem import Problem, Sizes
 
 Ints = NDArray[np.int64]
 

@@ -36,8 +36,7 @@ from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
 from hpcdp.study.combinations import PLAIN
 from hpcdp.study.declared import RefutedError
-from hpcdp.study.problem import Problem
-from hpcdp.study.sizes import Sizes
+from hpcdp.study.problem import Problem, Sizes
 
 _CELL = 48  # bytes that a bin of a law takes: its count as numbers, as a list, and its limits
 _FIRST = 1 << 16  # outputs of a law that are looked at for equal ones

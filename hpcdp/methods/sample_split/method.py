@@ -35,8 +35,7 @@ from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
 from hpcdp.study.combinations import PLAIN, SPECIAL
 from hpcdp.study.file import Study
-from hpcdp.study.problem import Problem
-from hpcdp.study.sizes import Sizes
+from hpcdp.study.problem import Problem, Sizes
 from hpcdp.study.trial_draws import Trial
 
 _NAMED = 4  # pairs whose test samples are listed

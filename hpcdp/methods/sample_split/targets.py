@@ -29,8 +29,7 @@ from hpcdp.study.claims import parse_claim
 from hpcdp.study.estimate import Target
 from hpcdp.study.file import Study
 from hpcdp.study.pairs import describe_pair
-from hpcdp.study.problem import Problem
-from hpcdp.study.sizes import MANY, Sizes
+from hpcdp.study.problem import MANY, Problem, Sizes
 from hpcdp.study.stored import commit_sizes, known_sizes
 
 LEARNING = 0.03

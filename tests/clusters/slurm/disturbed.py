@@ -12,7 +12,7 @@ from commands import MECHANISM, Chunk, Started, calls, committed, contents, hold
 from journals import records
 from throwaway import Job, ThrowawaySlurm
 
-from hpcdp.clusters.folder import driver_name, job_folder
+from hpcdp.clusters.slurm import driver_name, job_folder
 from hpcdp.store.layout import Layout
 
 # What steers the mechanism lies in files beside it, so that all studies are one: as slow as `pause` says, and held as

@@ -6,7 +6,7 @@ import pytest
 from commands import call, kill_group, show, started, wait_until, write_study
 from throwaway import ThrowawaySlurm
 
-from hpcdp.clusters.folder import job_folder
+from hpcdp.clusters.slurm import job_folder
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import read_leases
 

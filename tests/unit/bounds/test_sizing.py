@@ -18,7 +18,7 @@ from hpcdp.methods.sample_split.targets import (
     target_column,
 )
 from hpcdp.study.estimate import Target
-from hpcdp.study.sizes import Sizes
+from hpcdp.study.problem import Sizes
 
 
 def curve_shares(grid):

@@ -9,8 +9,7 @@ import pytest
 from studies import REALS, make_study, pose
 
 from hpcdp.driver.plan import make_plan, plan
-from hpcdp.study._timing import time_draws
-from hpcdp.study.trial_draws import Trial
+from hpcdp.study.trial_draws import Trial, time_draws
 
 
 class Clock:
