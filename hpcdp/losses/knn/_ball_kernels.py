@@ -6,8 +6,8 @@ distance. Rounding is monotone, so the ranks of a box's nearest and farthest cor
 computed ranks of its points: no leaf is left out wrongly, and no tolerance is needed.
 
 The k-th rank is looked for in a window. The distance to the k-th nearest point changes by at most as much as the query moves,
-and mostly by a small part of it, so the nearest of the last queries tells a good window; where none is near, a sample of the
-points does. Counts tell whether the window was right, and on which side it was wrong. So guesses never change a vote.
+and mostly by a small part of it, so the nearest of the last queries tells a good window. Counts tell whether the window was
+right, and on which side it was wrong. So guesses never change a vote.
 
 A weight is c0 · 2³² + c1, the counts of both sides, so that one addition adds both.
 """
@@ -26,44 +26,25 @@ LABEL_MASK = (np.int64(1) << LABEL_BITS) - 1
 
 _GROUP = 64  # at most so many queries share one list of leaves
 _LATELY = 32  # queries that the next one is compared with
-_TRUSTED = 0.4  # a query that is farther away than this part of its radius tells too little
-_NARROWEST, _WIDEST = 1e-3, 4.0  # a window reaches from guess / (1 + width) to guess · (1 + width)
+_NARROWEST = 1e-3  # part of the way between two queries by which a window is wider than nothing
 _FEW = 32  # so many points are few enough to go through one by one
-_AIMED = 8  # so often the window is narrowed by interpolation before it is halved
 
 
 @kernel()
 def rank_points(query, blocks, leaf, metric, ranks):  # type: ignore[no-untyped-def]
     """Ranks of the points of a leaf: Σ (x − y)², Σ |x − y|, or max |x − y|."""
-    columns, width = blocks.shape[1], blocks.shape[2]
-    if metric == EUCLIDEAN:
-        first = columns % 2  # two columns at a time, which halves the reads and writes of ranks
-        x = query[0]
-        if first:
-            for j in range(width):
-                gap = x - blocks[leaf, 0, j]
-                ranks[j] = gap * gap
-        else:
-            y = query[1]
-            for j in range(width):
-                gap, other = x - blocks[leaf, 0, j], y - blocks[leaf, 1, j]
-                ranks[j] = gap * gap + other * other
-            first = 2
-        for c in range(first, columns, 2):
-            x, y = query[c], query[c + 1]
-            for j in range(width):
-                gap, other = x - blocks[leaf, c, j], y - blocks[leaf, c + 1, j]
-                ranks[j] = (ranks[j] + gap * gap) + other * other
-        return
-    for j in range(width):
-        ranks[j] = abs(query[0] - blocks[leaf, 0, j])
-    for c in range(1, columns):
+    ranks[:] = 0.0
+    for c in range(blocks.shape[1]):
         x = query[c]
-        if metric == MANHATTAN:
-            for j in range(width):
+        if metric == EUCLIDEAN:
+            for j in range(blocks.shape[2]):
+                gap = x - blocks[leaf, c, j]
+                ranks[j] += gap * gap
+        elif metric == MANHATTAN:
+            for j in range(blocks.shape[2]):
                 ranks[j] += abs(x - blocks[leaf, c, j])
         else:
-            for j in range(width):
+            for j in range(blocks.shape[2]):
                 gap = abs(x - blocks[leaf, c, j])
                 ranks[j] = gap if gap > ranks[j] else ranks[j]
 
@@ -112,12 +93,8 @@ def _select(ranks, weights, size, low, high, least, most, need, few):  # type: i
 
     Counting by vectors narrows the window until few points are left, or none is between its ends.
     """
-    step = 0
     while most - least > _FEW:
-        margin = max(_FEW // 4, (most - least) // 16)
-        aim = min(most - 1, max(least + 1, need - margin if step % 2 else need + margin))
-        share = (aim - least) / (most - least) if step < _AIMED else 0.5
-        middle = low + (high - low) * share
+        middle = 0.5 * (low + high)
         if not low < middle < high:
             break
         points = _points_of(_weigh(ranks, weights, size, middle))
@@ -125,7 +102,6 @@ def _select(ranks, weights, size, low, high, least, most, need, few):  # type: i
             high, most = middle, points
         else:
             low, least = middle, points
-        step += 1
     count = 0
     for i in range(size):
         if low < ranks[i] <= high:
@@ -141,26 +117,6 @@ def _select(ranks, weights, size, low, high, least, most, need, few):  # type: i
         if least >= need:
             return next_one
         low = next_one
-
-
-@kernel()
-def _guess(query, sample, stands, need, metric, ranks, near):  # type: ignore[no-untyped-def]
-    """About the k-th rank, by a sample (1, d, size) of points that stand for so many each; `near` starts the search."""
-    rank_points(query, sample, 0, metric, ranks)
-    low = high = near
-    if _weigh(ranks, stands, stands.size, high) >= need:
-        while low > 0.0 and _weigh(ranks, stands, stands.size, low) >= need:
-            low, high = 0.5 * low, low
-    else:
-        while _weigh(ranks, stands, stands.size, high) < need:
-            low, high = high, 2.0 * high
-    for _ in range(4):
-        middle = 0.5 * (low + high)
-        if _weigh(ranks, stands, stands.size, middle) >= need:
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 @kernel()
@@ -210,18 +166,9 @@ def _scan(query, tree, size, low, high, metric, work):  # type: ignore[no-untype
             inner += held[half + leaf]
             continue
         rank_points(query, blocks, leaf, metric, ranks)
-        within = 0
         for j in range(width):
-            within += ranks[j] <= high
-        if 4 * within >= width:  # vectors copy all of them in the time that it takes to pick some
-            for j in range(width):
-                rim[copied + j], rim_weights[copied + j] = ranks[j], weights[leaf, j]
-            copied += width
-        elif within:
-            for j in range(width):
-                if ranks[j] <= high:
-                    rim[copied], rim_weights[copied] = ranks[j], weights[leaf, j]
-                    copied += 1
+            rim[copied], rim_weights[copied] = ranks[j], weights[leaf, j]
+            copied += ranks[j] <= high
     return inner, copied
 
 
@@ -265,12 +212,8 @@ def _settle(query, tree, cover, low, high, need, metric, work):  # type: ignore[
 
 
 @kernel()
-def vote(tree, sample, stands, queries, leaf_of, order, need, metric, v0, v1):  # type: ignore[no-untyped-def]
-    """Votes of both sides, into v0 and v1 (size,), in the closed ball of each query (size, d) that `order` names.
-
-    tree: blocks, weights, low, high and held of a `Tree`. sample: (1, d, size) some of the points, each of which stands for so
-    many (size,). leaf_of: the leaf of each query. need: how many points the ball holds at least, at most all.
-    """
+def vote(tree, queries, leaf_of, order, need, metric, v0, v1):  # type: ignore[no-untyped-def]
+    """Votes, into v0 and v1 (size,), of both sides in the closed balls of `need` points or more around queries, in this order."""
     half, columns, width = tree[0].shape
     size = half * width
     work = (
@@ -278,9 +221,16 @@ def vote(tree, sample, stands, queries, leaf_of, order, need, metric, v0, v1):  
         np.empty(width), np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64),
     )  # fmt: skip
     first, last = np.empty(columns), np.empty(columns)
-    lately, radii, away = np.full((1, columns, _LATELY), np.inf), np.zeros(_LATELY), np.empty(_LATELY)
-    sample_ranks = np.empty(stands.size)
-    step, spread, guess = 0.5, 0.3, 1.0
+    lately, radii, away = np.full((1, columns, _LATELY), np.inf), np.empty(_LATELY), np.empty(_LATELY)
+    node = half + leaf_of[order[0]]
+    while _points_of(tree[4][node]) < need:
+        node //= 2
+    box = np.stack((tree[2][node], tree[3][node])).reshape(2, columns, 1)
+    rank_boxes(
+        queries[order[0]], box, 1, metric, away, radii
+    )  # the first radius is at most to the box's farthest corner
+    radii[:] = math.sqrt(radii[0]) if metric == EUCLIDEAN else radii[0]
+    step = 0.5
     start = 0
     while start < order.size:
         stop, leaf = start + 1, leaf_of[order[start]]
@@ -299,19 +249,14 @@ def vote(tree, sample, stands, queries, leaf_of, order, need, metric, v0, v1):  
             rank_points(query, lately, 0, metric, away)
             nearest = away.argmin()
             radius, moved = radii[nearest], step * (math.sqrt(away[nearest]) if metric == EUCLIDEAN else away[nearest])
-            known = moved < _TRUSTED * radius
-            if known:
-                low, high = radius - moved, radius + moved
-                if metric == EUCLIDEAN:
-                    low, high = low * low, high * high
-            else:
-                guess = _guess(query, sample, stands, need, metric, sample_ranks, guess)
-                low, high = guess / (1.0 + spread), guess * (1.0 + spread)
+            moved = min(moved, 0.5 * radius)
+            low, high = radius - moved, radius + moved
+            if metric == EUCLIDEAN:
+                low, high = low * low, high * high
             cover = (first, last, size, reach)
             rank, weight, scans, size, reach = _settle(query, tree, cover, low, high, need, metric, work)
-            tuned = step if known else spread  # one window in twenty fails, or so, which is cheaper than wider ones
-            tuned = min(_WIDEST, tuned * 1.2) if scans > 1 else max(_NARROWEST, tuned * 0.99)
-            step, spread = (min(1.0, tuned), spread) if known else (step, tuned)
+            # one window in twenty fails, or so, which is cheaper than wider ones
+            step = min(1.0, step * 1.2) if scans > 1 else max(_NARROWEST, step * 0.99)
             v0[order[t]], v1[order[t]] = weight >> LABEL_BITS, weight & LABEL_MASK
             lately[0, :, t % _LATELY] = query
             radii[t % _LATELY] = math.sqrt(rank) if metric == EUCLIDEAN else rank

@@ -110,7 +110,6 @@ _METRICS = {"euclidean": EUCLIDEAN, "manhattan": MANHATTAN, "chebyshev": CHEBYSH
 _FARTHEST = 2.0**500  # squares of it stay finite; the training rows themselves are scaled to at most 1
 _LEAF = 64
 _LANES = 8  # leaves are filled up to a multiple of so many points, what a vector register of 512 bits holds
-_SAMPLE = 4096  # points of the sample, at most
 _BLOCK = 4096  # queries a thread takes at a time
 
 
@@ -123,8 +122,7 @@ class Tree:
 
     blocks: (leaves, d, width) coordinates, filled up with inf. weights: (leaves, width) int64, c0 · 2³² + c1, filled up
     with 0. low, high: (2·leaves, d) the bounding box of each node's points. held: (2·leaves,) each node's weight.
-    column, value: (leaves,) of the inner nodes. sample: (1, d, some) points evenly out of the leaf order, each of which stands
-    for as many as `stands` says.
+    column, value: (leaves,) of the inner nodes.
     """
 
     blocks: Floats
@@ -134,8 +132,6 @@ class Tree:
     held: Ints
     column: Ints
     value: Floats
-    sample: Floats
-    stands: Ints
 
     @classmethod
     def over(cls, points: Floats, c0: Ints, c1: Ints) -> Tree:
@@ -176,10 +172,7 @@ class Tree:
         leaf = np.repeat(np.arange(leaves), sizes)
         place = np.arange(size) - first[leaf]
         blocks[leaf, :, place], weights[leaf, place] = x.T, counts
-        chosen = np.arange(0, size, -(-size // _SAMPLE))
-        stands = np.add.reduceat((c0 + c1)[order], chosen).astype(np.int64)
-        sample = np.ascontiguousarray(x[:, chosen])[None]
-        return cls(blocks, weights, low, high, held, column, value, sample, stands)
+        return cls(blocks, weights, low, high, held, column, value)
 
     def leaves_of(self, queries: Floats) -> Ints:
         """The leaf of each query (size, d)."""
@@ -226,7 +219,7 @@ class TreeSearch:
         nodes = (tree.blocks, tree.weights, tree.low, tree.high, tree.held)
 
         def count(block: Ints) -> None:
-            vote(nodes, tree.sample, tree.stands, x, leaf, block, self.need, self.metric, v0, v1)
+            vote(nodes, x, leaf, block, self.need, self.metric, v0, v1)
 
         size = max(1, min(_BLOCK, -(-order.size // self.threads)))
         blocks = [order[start : start + size] for start in range(0, order.size, size)]
