@@ -289,45 +289,25 @@ def fill_runs(starts, origin, scale, many, table):  # type: ignore[no-untyped-de
 
 
 @kernel()
-def count_classes(x, table, table_origin, table_scale, split, starts, codes, first, origin, scale, histograms):  # type: ignore[no-untyped-def]
-    """Add one to histograms[·, code of the run that holds x] for each x, (lanes, split + 1), of one lane or four.
-
-    The last column takes what lies in split cells, which is then counted by its run. Neighbours go to different lanes,
-    so that an addition does not wait for the one before.
-    """
+def count_classes(x, table, table_origin, table_scale, split, starts, codes, first, origin, scale, histogram):  # type: ignore[no-untyped-def]
+    """Add one to histogram[code of the run that holds x] for each x, (split + 1,); the last one takes what is in split cells."""
     places = np.empty(_BLOCK, np.int32)
     cells = places.view(np.uint32)
     late = np.empty(_BLOCK + 1, np.uint32)
     last = float(table.size - 1)
-    most = histograms.shape[0] - 1
-    h0, h1, h2, h3 = histograms[0], histograms[1 & most], histograms[2 & most], histograms[3 & most]
     for begin in range(0, x.size, _BLOCK):
         part = x[begin : begin + _BLOCK]
         for i in range(part.size):
             places[i] = _place(part[i], table_origin, table_scale, last)
-        waiting, whole = np.uint32(0), part.size & ~3
-        for i in range(0, whole, 4):
-            a, b, c, d = table[cells[i]], table[cells[i + 1]], table[cells[i + 2]], table[cells[i + 3]]
-            h0[a] += 1
-            h1[b] += 1
-            h2[c] += 1
-            h3[d] += 1
-            late[waiting] = i
-            waiting += np.uint32(a == split)
-            late[waiting] = i + 1
-            waiting += np.uint32(b == split)
-            late[waiting] = i + 2
-            waiting += np.uint32(c == split)
-            late[waiting] = i + 3
-            waiting += np.uint32(d == split)
-        for i in range(whole, part.size):
+        waiting = np.uint32(0)
+        for i in range(part.size):
             code = table[cells[i]]
-            h0[code] += 1
+            histogram[code] += 1
             late[waiting] = i
             waiting += np.uint32(code == split)
         for j in range(waiting):
             run = _run(part[late[j]], starts, first, origin, scale)
-            h0[np.uint32(codes[run])] += 1
+            histogram[np.uint32(codes[run])] += 1
 
 
 @kernel()

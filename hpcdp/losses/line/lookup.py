@@ -14,8 +14,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _CELLS = 1 << 22
-_LANES = 4
-_LANED_CLASSES = 1 << 10  # histograms of more classes would crowd the near cache, and seldom wait for themselves
 _MANY_CLASSES = 1 << 12  # with more, as tallies of a pilot's cells have, most table cells are of several classes
 _SMALLEST, _LARGEST = 1 << 13, 1 << 18  # cells; the nearest cache holds the one, the next one the other
 _FEW = 1 << 16  # outputs, besides two a run, that pay for a table
@@ -78,15 +76,14 @@ def by_class(lookup: Lookup, codes: NDArray[np.int32], classes: int, low: float,
     """
     dtype = np.dtype(np.uint8 if classes <= np.iinfo(np.uint8).max else np.uint16)
     table, (origin, scale) = np.empty(cells, dtype), _grid(low, high, cells)
-    split, lanes = dtype.type(classes), _LANES if classes <= _LANED_CLASSES else 1
+    split = dtype.type(classes)
     kernels.fill_classes(lookup.starts, codes.astype(dtype), origin, scale, split, table)
 
     def count(x: Floats) -> tuple[Ints, int]:
-        histograms = np.zeros((lanes, classes + 1), np.int64)
+        counts = np.zeros(classes + 1, np.int64)
         kernels.count_classes(
-            x, table, origin, scale, split, lookup.starts, codes, lookup.first, lookup.origin, lookup.scale, histograms
+            x, table, origin, scale, split, lookup.starts, codes, lookup.first, lookup.origin, lookup.scale, counts
         )
-        counts = histograms.sum(axis=0)
         return counts[:-1], int(counts[-1])
 
     return count
