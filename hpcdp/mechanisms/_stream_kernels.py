@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
@@ -50,15 +49,6 @@ NORMAL, LAPLACE, EXPONENTIAL, UNIFORM = 0, 1, 2, 3
 """Kinds of variates: standard normal, standard Laplace, standard exponential, [0, 1) in steps of 2^-53."""
 
 
-def _bitcast(result_type: Any, given: Any, to: Any) -> Any:
-    """A function of compiled code that takes the same 64 bits for another type."""
-
-    def compiled(_: Any, value: Any) -> Any:  # noqa: ARG001  # its name is the argument's
-        return result_type(given), lambda _, builder, __, values: builder.bitcast(values[0], to)
-
-    return intrinsic(compiled)
-
-
 def _widen(_: Any) -> Any:
     """Lets loops of the function that calls it use registers of 512 bits, where LLVM prefers 256; each of them must."""
 
@@ -69,8 +59,16 @@ def _widen(_: Any) -> Any:
 
 
 _wide: Any = intrinsic(_widen)
-_as_float = _bitcast(types.float64, types.uint64, ir.DoubleType())
-_as_bits = _bitcast(types.uint64, types.float64, ir.IntType(64))
+
+
+@kernel(inline="always")
+def _as_float(bits):  # type: ignore[no-untyped-def]
+    return np.uint64(bits).view(np.float64)
+
+
+@kernel(inline="always")
+def _as_bits(number):  # type: ignore[no-untyped-def]
+    return np.float64(number).view(np.uint64)
 
 
 @kernel(error_model="numpy")
