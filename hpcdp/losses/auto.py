@@ -24,7 +24,7 @@ from hpcdp.losses.learned.learned import Learned
 from hpcdp.losses.line.cells import MOST_CELLS, LineCells
 from hpcdp.losses.line.step import StepCounter
 from hpcdp.losses.parameters import FEWEST_LEARNED, JUDGED, TAUGHT, AutoParameters
-from hpcdp.losses.protocol import Counter, Decision, Loss, Model, Outputs, Side
+from hpcdp.losses.protocol import Counter, Decides, Decision, Loss, Model, Outputs, Side
 from hpcdp.losses.refined import CellTally, Fold, Taught, decide, resolved_better
 from hpcdp.losses.smooth import Smooth, SmoothLine
 
@@ -73,7 +73,7 @@ class ChosenCounter:
 
 
 @dataclass(frozen=True, eq=False)
-class AutoVectors:
+class AutoVectors(Decides):
     """L̂ of training outputs of D (p) and D' (q), numbers of two columns or more."""
 
     p: Side
@@ -89,10 +89,6 @@ class AutoVectors:
         Where another loss was chosen the counter's sets are not those of this L̂.
         """
         return self._default.score(outputs)
-
-    def counter(self, thresholds: Floats) -> Counter:
-        """A counter for sorted distinct thresholds, shape (T,)."""
-        return self.decide(thresholds)[0]
 
     def decide(self, thresholds: Floats) -> tuple[Counter, Decision]:
         """The counter, and the loss whose it is."""
@@ -173,7 +169,7 @@ _FEW = 64  # values, and on average outputs that hold each, whose frequencies ne
 
 
 @dataclass(frozen=True, eq=False)
-class AutoLine:
+class AutoLine(Decides):
     """L̂ of scalar training outputs of D (p) and D' (q), at least one, sorted, so that their order changes nothing."""
 
     p: Side
@@ -199,10 +195,6 @@ class AutoLine:
         At thresholds where another was chosen the counter's sets are not those of this L̂.
         """
         return self._default.score(outputs)
-
-    def counter(self, thresholds: Floats) -> StepCounter:
-        """A counter for sorted distinct thresholds, shape (T,)."""
-        return self.decide(thresholds)[0]
 
     def decide(self, thresholds: Floats) -> tuple[StepCounter, Decision]:
         """The counter, and what decided at each threshold."""

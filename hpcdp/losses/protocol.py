@@ -23,6 +23,7 @@ __all__ = [
     "Side",
     "StreamedSide",
     "ascending",
+    "decided",
 ]
 
 _BLOCK = 1 << 20
@@ -173,11 +174,20 @@ class Decision:
 
 @runtime_checkable
 class Decides(Protocol):
-    """A model that chooses among estimators once it knows the thresholds."""
+    """A model that may choose among estimators once it knows the thresholds."""
 
-    def decide(self, thresholds: NDArray[np.float64]) -> tuple[Counter, Decision]:
-        """The counter for sorted distinct thresholds, shape (T,), and how it was chosen."""
+    def decide(self, thresholds: NDArray[np.float64]) -> tuple[Counter, Decision | None]:
+        """The counter for sorted distinct thresholds, shape (T,), and how it was chosen, None where it was not."""
         ...
+
+    def counter(self, thresholds: NDArray[np.float64]) -> Counter:
+        """The counter alone."""
+        return self.decide(thresholds)[0]
+
+
+def decided(model: Model, thresholds: NDArray[np.float64]) -> tuple[Counter, Decision | None]:
+    """The counter of any model, and how it was chosen, if it was."""
+    return model.decide(thresholds) if isinstance(model, Decides) else (model.counter(thresholds), None)
 
 
 class Loss(Protocol):

@@ -22,7 +22,7 @@ from hpcdp.losses import VIEWS
 from hpcdp.losses.distinct import Distinct
 from hpcdp.losses.frequency import Frequency, FrequencyCounter, FrequencyModel
 from hpcdp.losses.parameters import FrequencyParameters
-from hpcdp.losses.protocol import Counter, Decides, Decision, Loss, Model, Outputs, Side, ascending
+from hpcdp.losses.protocol import Counter, Decides, Decision, Loss, Model, Outputs, Side, ascending, decided
 from hpcdp.mechanisms.outputs import canonicalise
 from hpcdp.mechanisms.special import has_special, is_special
 from hpcdp.mechanisms.user_code import import_callable
@@ -71,11 +71,12 @@ class _SpecialCounter:
 
 
 @dataclass(frozen=True, eq=False)
-class _SpecialModel:
-    """The same of a model."""
+class _SpecialModel(Decides):
+    """The same of a model. sides: training outputs with special values, of each side."""
 
     numbers: Model | None
     others: FrequencyModel
+    sides: tuple[Outputs, Outputs] = ()  # type: ignore[assignment]
 
     def score(self, outputs: Outputs) -> Floats:
         """L̂ of each output, shape (size,)."""
@@ -87,26 +88,14 @@ class _SpecialModel:
         scores[~rows] = self.others.score(np.zeros_like(plain)) if self.numbers is None else self.numbers.score(plain)
         return scores
 
-    def counter(self, thresholds: Floats) -> Counter:
-        """A counter for sorted distinct thresholds, shape (T,)."""
-        return _SpecialCounter(
-            None if self.numbers is None else self.numbers.counter(thresholds), self.others, thresholds
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _SpecialDeciding(_SpecialModel):
-    """The same of a model that chooses among estimators. sides: training outputs with special values, of each side."""
-
-    sides: tuple[Outputs, Outputs]
-
-    def decide(self, thresholds: Floats) -> tuple[Counter, Decision]:
-        """The counter, and how that of the other outputs was chosen."""
-        assert isinstance(self.numbers, Decides)
-        own, decision = self.numbers.decide(thresholds)
-        rest = self.others.counter(thresholds)
-        judged = decision.judged + np.stack([rest.count(side) for side in self.sides])
-        return _SpecialCounter(own, self.others, thresholds), replace(decision, judged=judged)
+    def decide(self, thresholds: Floats) -> tuple[Counter, Decision | None]:
+        """The counter, and how that of the other outputs was chosen, if it was."""
+        own, decision = (None, None) if self.numbers is None else decided(self.numbers, thresholds)
+        if decision is not None:
+            rest = self.others.counter(thresholds)
+            judged = decision.judged + np.stack([rest.count(side) for side in self.sides])
+            decision = replace(decision, judged=judged)
+        return _SpecialCounter(own, self.others, thresholds), decision
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,10 +116,7 @@ class WithSpecial:
             both = [np.concatenate([of, np.zeros_like(side.outputs)]) for of, side in ((others, one), (rest, other))]
             return _SpecialModel(None, Frequency().fit(Side(both[0], p.draws), Side(both[1], q.draws)))
         special = Frequency().fit(Side(others, p.draws), Side(rest, q.draws))
-        own = self.loss.fit(one, other)
-        return (
-            _SpecialDeciding(own, special, (others, rest)) if isinstance(own, Decides) else _SpecialModel(own, special)
-        )
+        return _SpecialModel(self.loss.fit(one, other), special, (others, rest))
 
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> Counter:
         """The counter whose `state` this is."""
@@ -234,7 +220,7 @@ class _Counter:
 
 
 @dataclass(frozen=True, eq=False)
-class _Model:
+class _Model(Decides):
     """Scores what a view makes of outputs."""
 
     view: View
@@ -244,18 +230,9 @@ class _Model:
         """L̂ of each output."""
         return self.own.score(self.view(outputs))
 
-    def counter(self, thresholds: NDArray[np.float64]) -> Counter:
-        """A counter for these thresholds."""
-        return _Counter(self.view, self.own.counter(thresholds))
-
-
-class _Deciding(_Model):
-    """The same of a model that chooses among estimators."""
-
-    def decide(self, thresholds: NDArray[np.float64]) -> tuple[Counter, Decision]:
-        """The counter, and how it was chosen."""
-        assert isinstance(self.own, Decides)
-        counter, decision = self.own.decide(thresholds)
+    def decide(self, thresholds: NDArray[np.float64]) -> tuple[Counter, Decision | None]:
+        """The counter, and how it was chosen, if it was."""
+        counter, decision = decided(self.own, thresholds)
         return _Counter(self.view, counter), decision
 
 
@@ -276,8 +253,7 @@ class Viewed:
 
     def fit(self, p: Side, q: Side) -> Model:
         """Learn from what the view makes of training outputs of D (p) and D' (q)."""
-        own = self.loss.fit(*(self._seen(side) for side in (p, q)))
-        return (_Deciding if isinstance(own, Decides) else _Model)(self.view, own)
+        return _Model(self.view, self.loss.fit(self._seen(p), self._seen(q)))
 
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: NDArray[np.float64]) -> Counter:
         """The counter whose `state` this is."""
