@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -46,31 +46,32 @@ def refuse_batch_dependent(counter: Counter, outputs: Outputs, name: str) -> Non
 
 def has_equal_scores(score: Callable[[Any], NDArray[np.float64]], sample: NDArray[Any]) -> bool:
     """Whether each output gets the same score, natural log, whatever the batch, but for rounding."""
-    if sample.shape[0] < 2:
-        return True
-    whole, half, places = score(sample), sample.shape[0] // 2, _places(sample)
-    reversed_ = score(sample[::-1].copy())[::-1]
-    halves = np.concatenate([score(sample[:half]), score(sample[half:])])
-    singles = np.concatenate([score(sample[place : place + 1]) for place in places])
-    return bool(_agree(whole, reversed_) and _agree(whole, halves) and _agree(whole[places], singles))
+    whole = score(sample)
+    for division in _divisions(sample.shape[0]):
+        scores = np.empty_like(whole)
+        for part in division:
+            scores[part] = score(sample[part])
+        if not _agree(whole, scores):
+            return False
+    return True
 
 
 def _has_equal_counts(count: Callable[[Outputs], NDArray[np.int64]], sample: Outputs) -> bool:
-    if sample.shape[0] < 2:
-        return True
-    whole, half, places = count(sample), sample.shape[0] // 2, _places(sample)
-    singles = sum(count(sample[place : place + 1]) for place in places)
-    rest = np.delete(sample, places, axis=0)
-    parts = (
-        count(sample[::-1].copy()),
-        count(sample[:half]) + count(sample[half:]),
-        singles + (count(rest) if rest.shape[0] else 0),
-    )
-    return all(np.array_equal(whole, part) for part in parts)
+    whole = count(sample)
+    divisions = _divisions(sample.shape[0])
+    return all(np.array_equal(whole, sum(count(sample[part]) for part in division)) for division in divisions)
 
 
-def _places(sample: NDArray[Any]) -> NDArray[np.int64]:
-    return np.unique(np.linspace(0, sample.shape[0] - 1, _SINGLES).astype(np.int64))
+def _divisions(size: int) -> Iterator[list[NDArray[np.int64]]]:
+    """Places of a batch in reverse, in halves, and some singly beside the rest."""
+    every = np.arange(size)
+    singles = np.unique(np.linspace(0, max(0, size - 1), _SINGLES).astype(np.int64))
+    for division in (
+        [every[::-1]],
+        np.split(every, [size // 2]),
+        [*singles[:, None], np.delete(every, singles[:size])],
+    ):
+        yield [part for part in division if part.size and size > 1]
 
 
 def _agree(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
