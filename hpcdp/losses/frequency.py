@@ -169,7 +169,7 @@ class Frequency:
                 tally.add_all(side.blocks(), number)
             distinct, counts = Distinct(tally.keys, tally.bits), tally.counts
         else:
-            distinct, *both = learn_both(p, q)
+            distinct, *both = learn_both(p.outputs, q.outputs)
             counts = np.stack(both, axis=1)
         common = counts.sum(axis=1) >= self.parameters.rare
         v0, v1 = np.concatenate([counts[common], counts[~common].sum(axis=0, keepdims=True)]).T

@@ -113,7 +113,7 @@ def find_peak(
 
 
 def _discrete(p: Side, q: Side, floor: float, within: Within) -> Peak:
-    distinct, *counts = learn_both(p, q)
+    distinct, *counts = learn_both(p.outputs, q.outputs)
     values = distinct.values()
     order = np.argsort(values) if values.ndim == 1 else np.lexsort(values.T[::-1])  # of equal losses the least value's
     values, counts = values[order], [held[order] for held in counts]

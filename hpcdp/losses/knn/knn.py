@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.counts import PlainCounter
-from hpcdp.losses.distinct import Distinct, learn_distinct
+from hpcdp.losses.distinct import Distinct, learn_both, learn_distinct
 from hpcdp.losses.frequency import Frequency, FrequencyCounter
 from hpcdp.losses.knn._tree import BallVotes
 from hpcdp.losses.line.step import StepCounter, StepModel, StepVotes
@@ -153,8 +153,7 @@ class SequenceVotes:
     @classmethod
     def learn(cls, p: Outputs, q: Outputs, rare: int, learn: Learn) -> SequenceVotes:
         """From training outputs, object arrays of canonical bytes; `learn` makes votes of numbers (size, d) of two sides."""
-        words, codes = learn_distinct(np.concatenate([p, q]))
-        held = [np.bincount(part, minlength=words.size) for part in (codes[: p.size], codes[p.size :])]
+        words, *held = learn_both(p, q)
         parts = [split(word) for word in words.values()]
         frames, of_word = learn_distinct(_objects([frame for frame, _ in parts]))
         numbers = [own for _, own in parts]
@@ -261,11 +260,9 @@ class Learner:
         """Balls over all columns; atoms are rows of at least `common` (<= k) points, or of k where most are rarer."""
         if a.shape[1] == 1 and self.metric != "hamming":
             return StepVotes.learn(np.sort(a[:, 0]), np.sort(b[:, 0]), self.k)
-        rows, codes = learn_distinct(np.concatenate([a, b]))
-        c0 = np.bincount(codes[: a.shape[0]], minlength=rows.size)
-        c1 = np.bincount(codes[a.shape[0] :], minlength=rows.size)
+        rows, c0, c1 = learn_both(a, b)
         held = c0 + c1
-        if 2 * held[held < common].sum() > codes.size:
+        if 2 * held[held < common].sum() > held.sum():
             common = self.k
         threads = self.threads or int(os.environ.get("NUMBA_NUM_THREADS", "1"))
         return BallVotes.learn(rows, c0, c1, self.k, self.metric, common, threads)
