@@ -135,7 +135,8 @@ def pack(estimator: Any, packages: Iterable[str]) -> dict[str, NDArray[np.uint8]
         raise
     except BaseException:  # whatever a class of someone else raises
         return None
-    return {"pickle": np.frombuffer(data, np.uint8), "versions": _bytes(_versions(allowed))}
+    versions = json.dumps(_versions(allowed), sort_keys=True).encode()
+    return {"pickle": np.frombuffer(data, np.uint8), "versions": np.frombuffer(versions, np.uint8)}
 
 
 def unpack(state: Any, packages: Iterable[str]) -> Any:
@@ -176,10 +177,6 @@ def _versions(packages: Iterable[str]) -> dict[str, str]:
 
 def _words(versions: dict[str, str]) -> str:
     return ", ".join(f"{name} {number}" for name, number in versions.items())
-
-
-def _bytes(value: Any) -> NDArray[np.uint8]:
-    return np.frombuffer(json.dumps(value, sort_keys=True).encode(), np.uint8)
 
 
 Floats = NDArray[np.float64]
@@ -313,8 +310,3 @@ def try_estimator(path: str, options: Mapping[str, Any], seed: int, calibrated: 
             f"parameters.calibrate: {path} with these options has a decision_function but no predict_proba, and such a "
             'score is no log-odds; accepted: "platt", "isotonic"'
         )
-
-
-def fit_estimator(path: str, options: Mapping[str, Any], seed: int, rows: Floats, is_other: NDArray[np.bool_]) -> Any:
-    """The estimator fitted to rows (size, d) and whether each came from D'; raises whatever the estimator raises."""
-    return make_estimator(path, options, seed).fit(rows, is_other.astype(np.int64))
