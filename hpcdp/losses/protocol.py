@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hpcdp.mechanisms.outputs import Outputs
 
 __all__ = [
+    "Arrays",
     "Counter",
     "Decides",
     "Decision",
@@ -124,6 +125,22 @@ class StreamedSide(Side):
                 pass
         kept: Outputs = self.__dict__["_spread"]
         return kept[:: max(1, -(-kept.shape[0] // limit))]
+
+
+class Arrays:
+    """Of a dataclass of arrays and numbers: the way to a state, and back."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays that `restore` needs, by name."""
+        return {name: np.asarray(getattr(self, name)) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def restore(cls, state: Mapping[str, NDArray[Any]]) -> Self:
+        """What `state` came from."""
+        arrays = {name: state[name] for name in cls.__dataclass_fields__}
+        return cls(**{name: array if array.ndim else array.item() for name, array in arrays.items()})
 
 
 class Counter(Protocol):

@@ -24,7 +24,7 @@ from hpcdp.losses.kind import refuse_strings
 from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.line.step import ProjectedCounter, StepCounter, restore_steps
 from hpcdp.losses.parameters import PRODUCTS, SmoothParameters
-from hpcdp.losses.protocol import Outputs, Side, ascending
+from hpcdp.losses.protocol import Arrays, Outputs, Side, ascending
 
 __all__ = ["Smooth", "SmoothLine", "SmoothParameters", "SmoothVectors"]
 
@@ -41,7 +41,7 @@ _RESOLVED = 2.0  # standard errors by which degree 2 must be better on outputs t
 
 
 @dataclass(frozen=True, eq=False)
-class Predictor:
+class Predictor(Arrays):
     """A polynomial in scaled columns: centre, scale, linear (d,); products (d, d), upper, or (0, 0) of degree 1."""
 
     centre: Floats
@@ -56,16 +56,6 @@ class Predictor:
         out = np.empty(rows.shape[0])
         predict(rows, self.centre, self.scale, _STRAIGHT, self.constant, self.linear, self.products, out)
         return out
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays that `restore` needs."""
-        return {name: np.asarray(getattr(self, name)) for name in self.__dataclass_fields__}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, NDArray[Any]]) -> Predictor:
-        """The predictor that `state` came from."""
-        constant = float(state["constant"])
-        return cls(state["centre"], state["scale"], constant, state["linear"], state["products"])
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import expit, ndtri
 
-from hpcdp.losses.protocol import Outputs
+from hpcdp.losses.protocol import Arrays, Outputs
 
 Floats = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ def as_rows(outputs: Outputs) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class Columns(Arrays):
     """How outputs (size, d) become features.
 
     A column of few values gives an indicator for each of its values but one. Any other gives its scaled value (minus the
@@ -111,15 +111,6 @@ class Columns:
         for i, (column, edge) in enumerate(zip(self.stepped, self.edge, strict=True), b):
             out[i] = columns[column] > edge
         return out.T
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, NDArray[Any]]) -> Columns:
-        """The columns that `state` came from."""
-        return cls(**{name: state[name] for name in cls.__dataclass_fields__})
 
 
 Batches = Callable[[], Iterator[tuple[Floats, NDArray[np.bool_]]]]

@@ -7,7 +7,6 @@ pilot's quantile spacings is linear in pieces; cells are where the integral of 1
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.line.step import Lookup, StepCounter
+from hpcdp.losses.protocol import Arrays
 
 __all__ = ["MOST_CELLS", "LineCells"]
 
@@ -203,7 +203,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False)
-class LineCells:
+class LineCells(Arrays):
     """Cell i is [starts[i], starts[i + 1]); the first starts at -inf, the last has no end. At most 2¹⁶ cells.
 
     starts: (cells,) float64, increasing. centres: (cells,) float64, finite, increasing, each inside its cell. atoms:
@@ -298,12 +298,3 @@ class LineCells:
     def tally(self, outputs: NDArray[Any]) -> Ints:
         """How many of finite outputs (size,) or (size, 1) each cell holds, (cells,) int64; tallies of chunks add up."""
         return self._counter.count(outputs)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays that `restore` needs."""
-        return {"starts": self.starts, "centres": self.centres, "atoms": self.atoms}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, NDArray[Any]]) -> LineCells:
-        """The cells that `state` came from."""
-        return cls(state["starts"], state["centres"], state["atoms"])
