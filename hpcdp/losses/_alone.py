@@ -19,20 +19,8 @@ _ROUNDING, _PROBABILITY = 1e-5, 1e-6
 
 
 def refuse_batch_dependent(counter: Counter, outputs: Outputs, name: str) -> None:
-    """Judge some outputs together, in reverse, in halves and 64 of them singly, and compare.
-
-    Counts, which bounds rest on, must be equal: none may change by rounding either, because what moves the scores of all
-    outputs across a threshold by 1e-15 moves a bound as far as any other difference. Scores, where the counter has any
-    (`score`), may differ by rounding. It costs about seven times judging these outputs, at most 2¹⁶, and 128 calls.
-
-    Args:
-        counter: of what was learned.
-        outputs: of one law, which it has to count, and did not learn from: it may have kept those.
-        name: of the class or loss.
-
-    Raises:
-        MechanismError: it judges an output differently in another batch.
-    """
+    """MechanismError where a class or loss of this name judges some of a law's fresh outputs differently in another batch."""
+    # Of counts none may change by rounding either: what moves all scores across a threshold moves a bound as far as anything.
     sample = outputs[:_MOST]
     score: Callable[[Outputs], NDArray[np.float64]] | None = getattr(counter, "score", None)
     if not _has_equal_counts(counter.count, sample) or (score is not None and not has_equal_scores(score, sample)):
@@ -64,14 +52,11 @@ def _has_equal_counts(count: Callable[[Outputs], NDArray[np.int64]], sample: Out
 
 def _divisions(size: int) -> Iterator[list[NDArray[np.int64]]]:
     """Places of a batch in reverse, in halves, and some singly beside the rest."""
-    every = np.arange(size)
-    singles = np.unique(np.linspace(0, max(0, size - 1), _SINGLES).astype(np.int64))
-    for division in (
-        [every[::-1]],
-        np.split(every, [size // 2]),
-        [*singles[:, None], np.delete(every, singles[:size])],
-    ):
-        yield [part for part in division if part.size and size > 1]
+    if size < 2:
+        return
+    every, singles = np.arange(size), np.unique(np.linspace(0, size - 1, _SINGLES).astype(np.int64))
+    for division in ([every[::-1]], np.split(every, [size // 2]), [*singles[:, None], np.delete(every, singles)]):
+        yield [part for part in division if part.size]
 
 
 def _agree(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:

@@ -84,10 +84,7 @@ class AutoVectors(Decides):
         return Smooth().fit(self.p, self.q)
 
     def score(self, outputs: Outputs) -> Floats:
-        """The default L̂ of each output of shape (size, d), shape (size,), natural log: that of `smooth`.
-
-        Where another loss was chosen the counter's sets are not those of this L̂.
-        """
+        """The default L̂ of each output of shape (size, d), (size,): that of `smooth`, not of another that was chosen."""
         return self._default.score(outputs)
 
     def decide(self, thresholds: Floats) -> tuple[Counter, Decision]:
@@ -153,10 +150,8 @@ def _fold(scores: Scores, thresholds: Floats) -> Fold:
 
 
 def halves_of(side: Side) -> tuple[Side, Side]:
-    """Two halves of a side, about as large, each with its part of the draws.
-
-    A hash of its place decides: outputs may be sorted, and every other one of them would be a half that knows the other.
-    """
+    """Two halves of a side with their parts of the draws, by a hash of the place: neighbours in a sorted side know each other."""
+    # outputs may be sorted, and every other one of them would be a half that knows the other
     first = (hash_outputs(np.arange(side.size)) >> np.uint64(63)).astype(np.bool_)
     outside = side.draws - side.size  # of a region
     parts = (side.outputs[first], outside // 2), (side.outputs[~first], outside - outside // 2)
@@ -190,10 +185,7 @@ class AutoLine(Decides):
         return SmoothLine.learn(self.p.ascending, self.q.ascending, self.p.draws, self.q.draws)
 
     def score(self, outputs: Outputs) -> Floats:
-        """The default L̂ of each output of shape (size,) or (size, 1), shape (size,), natural log: that of `smooth`.
-
-        At thresholds where another was chosen the counter's sets are not those of this L̂.
-        """
+        """The default L̂ of each output, shape (size,), natural log: that of `smooth`, not of another that was chosen."""
         return self._default.score(outputs)
 
     def decide(self, thresholds: Floats) -> tuple[StepCounter, Decision]:

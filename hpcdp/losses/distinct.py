@@ -101,15 +101,11 @@ _FEW = 1 << 12  # outputs of a side that tell whether values come again
 
 @dataclass(frozen=True, eq=False)
 class Distinct:
-    """Distinct values, numbered in the order of their hashes, or classes of values whose hashes begin alike.
+    """Distinct values, numbered in the order of their hashes, or classes of values whose hashes begin alike."""
 
-    keys: the leading `bits` of the hashes, ascending, uint64. outputs: the values as outputs, None of classes, and where they are
-    not needed.
-    """
-
-    keys: Keys
+    keys: Keys  # the leading bits of the hashes, ascending
     bits: int = _ALL_BITS
-    outputs: Outputs | None = None
+    outputs: Outputs | None = None  # the values; None of classes, and where they are not needed
 
     @property
     def size(self) -> int:

@@ -35,10 +35,7 @@ _BLOCK, _SHORT_BLOCK = 1 << 20, 1 << 16
 
 
 class Tally:
-    """Counts of both sides by the leading bits of the hash; at most `most` >= 2 classes.
-
-    keys: the classes' leading bits, ascending, uint64. counts: (classes, 2), int64. bits: how many bits are leading.
-    """
+    """Counts (classes, 2) of both sides by the leading bits of the hash, ascending keys; at most `most` >= 2 classes."""
 
     def __init__(self, most: int) -> None:
         self.most, self.bits = most, _ALL_BITS

@@ -128,11 +128,7 @@ class Anything(BaseModel):
 
 
 class NamedKind(LossKind):
-    """A user's class, "package.module:Class": it is loaded where it is made, and not to read a store.
-
-    The class is called with `Parameters` of its own, a pydantic model, or, where it has none, with a dictionary. A method
-    `refuse(schema, train)` of it may raise ValueError before anything runs.
-    """
+    """A user's class, "package.module:Class", loaded where it is made, with `Parameters` of its own or a dictionary; see docs."""
 
     parameters = Anything
 

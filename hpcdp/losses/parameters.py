@@ -37,11 +37,7 @@ class LiteralKnnParameters(KnnParameters):
 
 
 def choose_k(rule: Rule | int, training_points: int) -> int:
-    """Number of neighbours for so many training points of both sides together, at least 1.
-
-    "sqrt" is the odd integer nearest to √points (Lu et al., Section V), "10sqrt" to 10·√points (their public code);
-    halfway, which is at even numbers, the larger one; both are cut at training_points. A number is taken as it is.
-    """
+    """Neighbours: the odd integer nearest to √points or 10·√points (Lu et al., Section V, and their code), or as given."""
     if isinstance(rule, int):
         if rule > training_points:
             raise ValueError(f"k = {rule} neighbours, but there are {training_points} training points of both sides")

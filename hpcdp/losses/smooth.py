@@ -81,11 +81,7 @@ class _Task:
 
 
 def learn_predictor(p: Side, q: Side, degree: Literal["auto", 1, 2]) -> tuple[Predictor, Floats, Floats]:
-    """The predictor, and coordinates (size,) of the training outputs (size, d) of both sides to calibrate it on.
-
-    "auto" takes degree 2 where it is better by 2 standard errors of the log-likelihood of outputs it did not learn from.
-    With fewer than 200 outputs a feature the coordinates are those of predictors that did not learn from the output.
-    """
+    """The predictor, and coordinates (size,) of the training outputs of both sides to calibrate it on."""
     few = [np.asarray(side.spread(_SAMPLE), np.float64) for side in (p, q)]
     centre, scale = _scales(np.concatenate(few))
     offset = float(np.log(max(1, p.draws)) - np.log(max(1, q.draws)))
@@ -197,10 +193,7 @@ def _likelihood(task: _Task, degree: int, theta: Floats) -> tuple[float, Floats,
 
 @kernel()
 def predict(rows, centre, scale, straight, constant, linear, products, out):  # type: ignore[no-untyped-def]
-    """out[i] = constant + Σ z_j·(linear_j + Σ_{l >= j} products_jl·z_l) of rows (size, d); products (d, d) or (0, 0).
-
-    z is (x − centre)/scale; beyond ±straight it grows with the logarithm only.
-    """
+    """constant + Σ z_j·(linear_j + Σ_{l >= j} products_jl·z_l) of rows (size, d), z scaled, a logarithm beyond ±straight."""
     d = rows.shape[1]
     z = centre.copy()
     for i in range(rows.shape[0]):

@@ -153,16 +153,7 @@ def value(outputs: Outputs) -> Outputs:
 
 
 def bits(outputs: Outputs) -> Outputs:
-    """Class of the bits of each real: its sign, its exponent and the exponent of its lowest bit that is set.
-
-    Zeros of both signs and every payload of NaN are classes of their own. A float32 has the classes of the same number.
-
-    Args:
-        outputs: float64, shape (size,) or (size, d); others are given back.
-
-    Returns:
-        int64 of that shape.
-    """
+    """Class of the bits of each real, int64: its sign, its exponent and that of its lowest bit that is set; not of others."""
     if outputs.dtype.kind != "f":
         return outputs
     words = np.ascontiguousarray(outputs, np.float64).view(np.uint64)
@@ -178,11 +169,7 @@ def bits(outputs: Outputs) -> Outputs:
 
 
 def view_named(name: str, folder: Path) -> View:
-    """The view of this name: hpcdp's own, an entry point, or "package.module:function". folder: the study's.
-
-    Raises:
-        StudyError: there is no such function.
-    """
+    """The view of this name: hpcdp's own, an entry point, or "package.module:function" there; StudyError where there is none."""
     if name in VIEWS:
         return {"value": value, "bits": bits}[name]
     plugin = load_plugin(GROUP, name) if name in plugins(GROUP) else import_callable(name, folder, "estimate.view")

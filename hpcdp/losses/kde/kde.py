@@ -82,10 +82,7 @@ class PlaneModel:
         return PlainCounter(self, thresholds)
 
     def masses(self) -> tuple[Floats, Floats]:
-        """Probability of each cell of a grid of both sides' nodes under both estimates, without floors; see `_shares`.
-
-        Every so many nodes of an axis are left out where there would be more than 2²⁰ cells.
-        """
+        """Probability of each cell of a grid of both sides' nodes, of at most 2²⁰ cells, under both estimates, without floors."""
         axes = [np.union1d(self.p.axis(k), self.q.axis(k)) for k in range(2)]
         step = int(np.ceil(np.sqrt(axes[0].size * axes[1].size / _MOST_CELLS)))
         axes = [axis[::step] for axis in axes]

@@ -89,10 +89,7 @@ def _weigh(ranks, weights, size, most):  # type: ignore[no-untyped-def]
 
 @kernel()
 def _select(ranks, weights, size, low, high, least, most, need, few):  # type: ignore[no-untyped-def]
-    """The smallest rank that `need` points do not exceed, of which `least` are up to `low` and `most` up to `high`.
-
-    Counting by vectors narrows the window until few points are left, or none is between its ends.
-    """
+    """The smallest rank that `need` points do not exceed, of which `least` are up to `low` and `most` up to `high`."""
     while most - least > _FEW:
         middle = 0.5 * (low + high)
         if not low < middle < high:
@@ -150,10 +147,7 @@ def _list_leaves(low, high, first, last, most, metric, leaves, boxes, stack):  #
 
 @kernel()
 def _scan(query, tree, size, low, high, metric, work):  # type: ignore[no-untyped-def]
-    """Copy ranks up to `high`, and weights, of all listed leaves to the rim, but only add up leaves up to rank `low`.
-
-    Returns the added weight and how many ranks were copied.
-    """
+    """Copy ranks up to `high`, and weights, of all listed leaves to the rim, but only add up leaves up to rank `low`."""
     blocks, weights, held = tree[0], tree[1], tree[4]
     leaves, _, _, near, far, ranks, rim, rim_weights, _ = work
     inner, copied = np.int64(0), 0
@@ -174,10 +168,7 @@ def _scan(query, tree, size, low, high, metric, work):  # type: ignore[no-untype
 
 @kernel()
 def _settle(query, tree, cover, low, high, need, metric, work):  # type: ignore[no-untyped-def]
-    """(k-th rank, ball's weight, scans, size and reach of the list) of one query, first tried with the window [low, high].
-
-    cover: (first, last, size, reach), the list of leaves in `work` that serves all queries in a box.
-    """
+    """(k-th rank, ball's weight, scans, size and reach of the list) of one query, first tried with the window [low, high]."""
     leaves, stack, boxes, near, far, _, rim, rim_weights, few = work
     first, last, size, reach = cover
     scans, ranked = 0, False

@@ -48,14 +48,9 @@ class VoteSource(Protocol):
 
 
 def few_valued(rows: Floats, k: int) -> NDArray[np.bool_]:
-    """Which columns of pooled training rows (points, d) have few distinct values, shape (d,).
-
-    Their values are held by max(k, √points) points each on average. With fewer than k points a value's stratum would
-    be all one ball, and the other columns would not count. A small given k must not make strata of rounded numbers.
-    Bits, small indexes and integers of moderate spread have few values; numbers rounded to a small part of their
-    spread do not, because their distinct values are many.
-    """
+    """Which columns of pooled training rows (points, d) have few values, held by max(k, √points) points each on average."""
     points = rows.shape[0]
+    # With fewer than k points a stratum is all one ball; a small k must not make strata of rounded numbers.
     most = points // max(k, isqrt(points), 1)
     return np.array([np.unique(column).size <= most for column in rows.T], np.bool_)
 
@@ -73,10 +68,7 @@ class Strata:
     def learn(
         cls, a: Floats, b: Floats, few: NDArray[np.bool_], learn: Callable[[Floats, Floats], VoteSource], least: int
     ) -> Strata | None:
-        """Strata of training rows a (size, d) and b (size, d), or None when they are too thin to be of use.
-
-        Too thin: more than half of all points are in strata of fewer than `least` points.
-        """
+        """Strata of training rows a, b (size, d); None where most points are in strata of fewer than `least`."""
         columns, rest = np.flatnonzero(few), np.flatnonzero(~few)
         keys, codes = learn_distinct(np.concatenate([a[:, columns], b[:, columns]]))
         sizes = np.bincount(codes, minlength=keys.size)
@@ -139,16 +131,14 @@ def hold_numbers(sides: Sequence[Side]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class SequenceVotes:
-    """Votes of values and of sequences with numbers.
-
-    frames: the frames that training saw. c0, c1: votes of each frame's points, and last those of all rare ones. sources:
-    votes among the numbers of a frame's outputs, None of a frame without numbers or with too few points.
-    """
+    """Votes of each frame, last of all rare ones, and sources of votes among the numbers of a frame's outputs, if any."""
 
     frames: Distinct
-    c0: Ints
+    c0: Ints  # votes of each frame's points, and last those of all rare ones
     c1: Ints
-    sources: list[VoteSource | None]
+    sources: list[
+        VoteSource | None
+    ]  # among the numbers of a frame's outputs; None without numbers, or of too few points
 
     @classmethod
     def learn(cls, p: Outputs, q: Outputs, rare: int, learn: Learn) -> SequenceVotes:
@@ -278,12 +268,7 @@ class Knn:
     threads: int | None = None  # that score vectors of real columns at once; None: NUMBA_NUM_THREADS, or 1
 
     def fit(self, p: Side, q: Side) -> Model:
-        """Learn from training outputs of D (p) and D' (q), which have one shape and kind.
-
-        Scalars: a step function. Vectors: columns of few values are strata, the others have the metric; where all have
-        few values, rows of enough points have their frequencies and the rare rows the metric. Strings: frequencies.
-        Sequences: what is no number makes strata.
-        """
+        """Learn from training outputs of D (p) and D' (q), which have one shape and kind."""
         rule, points = self.parameters.k, p.size + q.size
         if isinstance(rule, int):
             k = max(1, min(choose_k(rule, p.draws + q.draws), points))  # a region may hold fewer points than k

@@ -140,11 +140,7 @@ def pack(estimator: Any, packages: Iterable[str]) -> dict[str, NDArray[np.uint8]
 
 
 def unpack(state: Any, packages: Iterable[str]) -> Any:
-    """The estimator that `pack` stored.
-
-    Raises:
-        DamagedError: other versions of the packages wrote it, or it names what is not allowed.
-    """
+    """The estimator that `pack` stored; DamagedError where other packages wrote it, or it names what is not allowed."""
     allowed = _PACKAGES | set(packages)
     then, now = json.loads(state["versions"].tobytes()), _versions(allowed)
     if then != now:

@@ -38,23 +38,20 @@ def as_rows(outputs: Outputs) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Columns(Arrays):
-    """How outputs (size, d) become features.
+    """How outputs (size, d) become features: scaled columns, indicators of common values, and steps, is it above a quantile?"""
 
-    A column of few values gives an indicator for each of its values but one. Any other gives its scaled value (minus the
-    median, over the interquartile range in units of a normal law's), an indicator for each value that more than 1 % of
-    the outputs hold, and steps: is it above a quantile? Steps of a column make a linear model additive: it can
-    follow any function of one column, in as many levels as there are steps.
-
-    scaled: columns (a,) int64 with centre and scale (a,). held, value: column and value (b,) of the indicators.
-    stepped, edge: column and place (c,) of the steps.
-    """
-
-    scaled: NDArray[np.int64]
+    scaled: NDArray[
+        np.int64
+    ]  # columns of many values, less their median and over the range that a normal law would have
     centre: Floats
     scale: Floats
-    held: NDArray[np.int64]
+    held: NDArray[
+        np.int64
+    ]  # columns of indicators, of values that more than 1 % hold, and of all but one of few values
     value: Floats
-    stepped: NDArray[np.int64]
+    stepped: NDArray[
+        np.int64
+    ]  # columns of steps, above quantiles: they let a linear model follow any function of one column
     edge: Floats
 
     @classmethod
@@ -150,12 +147,7 @@ class Additive:
 
 
 def learn_additive(columns: Columns, batches: Batches, penalty: float) -> Additive:
-    """The maximum of the logistic likelihood less penalty/2 times the squared weights; asymptotically efficient.
-
-    L-BFGS in coordinates in which the curvature at zero is the identity: where the loss is weak, which is where many
-    samples are needed, that is nearly the curvature everywhere, and a few passes do. It stops when the gradient is
-    far below its own sampling noise.
-    """
+    """The maximum of the logistic likelihood less penalty/2 times the squared weights, by L-BFGS; asymptotically efficient."""
     from scipy.optimize import minimize
 
     size, factor = _whiten(columns, batches, penalty)
@@ -228,10 +220,7 @@ _SMALLEST_BATCH, _LARGEST_BATCH, _FEWEST_BATCHES = 32, 1024, 64
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Log-odds that a row came from D': combine[0]·additive + combine[1]·perceptron + combine[2].
-
-    middle, width: (inputs,) of the perceptron's inputs, which are the features without steps and the additive log-odds.
-    """
+    """Log-odds: combine[0]·additive + combine[1]·perceptron + combine[2]; middle, width: of the perceptron's inputs."""
 
     additive: Additive
     middle: Floats
@@ -274,11 +263,7 @@ class Network:
 def learn_network(
     additive: Additive, train: Batches, held_out: Batches, options: Mapping[str, Any], seed: int
 ) -> Network:
-    """A perceptron on training rows, stopped and combined with the additive log-odds on held-out rows.
-
-    options: of scikit-learn's MLPClassifier; max_iter (passes at most) and n_iter_no_change (passes without a better
-    combination) end it.
-    """
+    """A perceptron on training rows, stopped and combined with the additive log-odds on held-out rows."""
     from sklearn.neural_network import MLPClassifier
 
     given = dict(options)

@@ -106,11 +106,7 @@ class LearnedModel:
     at_once: int
 
     def score(self, outputs: Outputs) -> Floats:
-        """L̂ of each output (size,) or (size, d), shape (size,), natural log; 0 where the classifier gives no number.
-
-        Raises:
-            MechanismError: the classifier fails on these outputs.
-        """
+        """L̂ of each output, (size,), natural log; 0 where the classifier gives no number; MechanismError where it fails."""
         scores = np.empty(outputs.shape[0])
         with library_threads(1):
             for start in range(0, scores.size, self.at_once):
@@ -124,11 +120,7 @@ class LearnedModel:
         return LearnedCounter(self, thresholds)
 
     def projection(self) -> LearnedModel:
-        """What brings outputs to the line: L̂ itself.
-
-        Raises:
-            MechanismError: the classifier cannot be stored, so no other task could go on with it.
-        """
+        """What brings outputs to the line: L̂ itself; MechanismError where the classifier cannot be stored."""
         if self.classifier.state() is None:
             raise MechanismError(
                 "the classifier cannot be stored, which refining needs; accepted: one that can be pickled"
@@ -162,21 +154,13 @@ class LearnedCounter(PlainCounter):
 
 @dataclass(frozen=True)
 class Learned:
-    """The estimator of L by a classifier (`LearnedParameters`): equal training samples and seed give equal bits.
-
-    Bits are equal on processors of one kind, whatever the number of threads or workers.
-    """
+    """The estimator of L by a classifier: equal samples and seed give equal bits, on processors of one kind, by any threads."""
 
     parameters: LearnedParameters = field(default_factory=LearnedParameters)
     serves_any_thresholds: ClassVar[bool] = True
 
     def fit(self, p: Side, q: Side) -> LearnedModel:
-        """Learn from training outputs of D (p) and D' (q), numbers of one shape and kind.
-
-        Raises:
-            StudyError: outputs are no numbers.
-            MechanismError: a side has too few outputs, or the classifier fails on them.
-        """
+        """Learn from training outputs of D (p) and D' (q), numbers of one shape and kind; HpcdpError where it cannot."""
         try:
             refuse_strings("learned", p.outputs.dtype == object)
         except ValueError as error:
@@ -205,11 +189,7 @@ class Learned:
         return LearnedModel(classifier, calibration, offset, _at_once(given))
 
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> LearnedCounter:
-        """The counter whose `state` this is.
-
-        Raises:
-            DamagedError: the stored estimator cannot be read, or other versions of its packages wrote it.
-        """
+        """The counter whose `state` this is; DamagedError where the estimator is of other versions, or cannot be read."""
         return LearnedCounter(self.restore_projection(state), thresholds)
 
     def restore_projection(self, state: Mapping[str, NDArray[Any]]) -> LearnedModel:

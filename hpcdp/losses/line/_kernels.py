@@ -98,10 +98,8 @@ def _append(runs, starts, votes, codes, start, v0, v1, code):  # type: ignore[no
 
 @kernel()
 def _sweep_on(a, b, k, table, from_a, starts, votes, codes, state):  # type: ignore[no-untyped-def]
-    """Go on with `sweep_distinct` until its end or until the runs have no room; returns whether it is the end.
-
-    state: entries of the merge that were met, those of a among them, those of a that left the window, runs, equal neighbours.
-    """
+    """Go on with `sweep_distinct` until its end, or until the runs have no room; returns whether it is the end."""
+    # entries of the merge that were met, those of a among them, those of a that left the window, runs, equal neighbours
     t, ir, il, runs, ties = state
     previous = -np.inf if t == 0 else max(a[ir - 1] if ir else -np.inf, b[t - ir - 1] if t > ir else -np.inf)
     current = codes[runs - 1]
@@ -146,9 +144,7 @@ def _sweep_on(a, b, k, table, from_a, starts, votes, codes, state):  # type: ign
 
 @kernel()
 def sweep_distinct(a, b, k, table):  # type: ignore[no-untyped-def]
-    """`sweep` for training samples that are all distinct, at least k, and by class: the ball is a window of k, or k + 1 at a
-    tie. Returns whether they are distinct, too; the runs are wrong if not.
-    """
+    """`sweep` by class for samples that are all distinct, at least k: windows of k, or k + 1. Returns whether they are, too."""
     starts, votes, codes = np.empty(1024), np.empty((1024, 2), np.int64), np.empty(1024, np.int64)
     from_a, state = np.empty(a.size + b.size, np.uint8), np.array([0, 0, 0, 1, 0])
     while not _sweep_on(a, b, k, table, from_a, starts, votes, codes, state):
@@ -163,11 +159,7 @@ def sweep_distinct(a, b, k, table):  # type: ignore[no-untyped-def]
 
 @kernel()
 def sweep(a, b, k, n0, n1, thresholds, full, table):  # type: ignore[no-untyped-def]
-    """Runs of constant votes (full > 0) or constant class (full = 0) over the real line.
-
-    a, b: sorted float64 training samples of the two sides, atoms removed. Returns (starts, v0, v1), run r holding
-    from starts[r] (starts[0] = -inf) to just before starts[r + 1], with votes v0[r], v1[r] at its start.
-    """
+    """Starts, from −inf, v0 and v1 of runs of constant votes (full > 0) or class (full = 0); a, b: without atoms."""
     starts, votes, codes = np.empty(1024), np.empty((1024, 2), np.int64), np.empty(1024, np.int64)
 
     il = jl = ir = jr = 0
@@ -312,10 +304,7 @@ def count_classes(x, table, table_origin, table_scale, split, starts, codes, fir
 
 @kernel()
 def count_each_run(x, table, table_origin, table_scale, many, following, starts, first, origin, scale, histogram):  # type: ignore[no-untyped-def]
-    """Add one to histogram[run that holds x] for each x, (runs + 1,); the last entry takes what lies among many starts.
-
-    following: the starts without the first, then NaN, which no x reaches, (runs + 2,).
-    """
+    """Add one to histogram[run that holds x] for each x, (runs + 1,); the last one takes what lies among many starts."""
     places, runs = np.empty(_BLOCK, np.int32), np.empty(_BLOCK, np.int32)
     cells, run_numbers = places.view(np.uint32), runs.view(np.uint32)
     late = np.empty(_BLOCK + 1, np.uint32)

@@ -32,10 +32,7 @@ def _grid(low: float, high: float, cells: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Finds the run of an output: a guide table over the middle of the starts, then a short binary search.
-
-    first: (cells + 1,) the first run that starts in each cell or later.
-    """
+    """Finds the run of an output: a guide table `first` over the middle of the starts, then a short binary search."""
 
     starts: Floats
     first: NDArray[np.int32]
@@ -70,10 +67,7 @@ Count = Callable[[Floats], tuple[Ints, int]]
 
 
 def by_class(lookup: Lookup, codes: NDArray[np.int32], classes: int, low: float, high: float, cells: int) -> Count:
-    """Counts outputs by class: most cells are of one class, which one look tells. For up to 65,534 classes.
-
-    Of a step function with codes (runs,) below classes, for outputs that mostly lie in [low, high].
-    """
+    """Counts outputs, mostly in [low, high], by class: most cells are of one, which one look tells. For up to 65,534 classes."""
     dtype = np.dtype(np.uint8 if classes <= np.iinfo(np.uint8).max else np.uint16)
     table, (origin, scale) = np.empty(cells, dtype), _grid(low, high, cells)
     split = dtype.type(classes)
@@ -90,10 +84,7 @@ def by_class(lookup: Lookup, codes: NDArray[np.int32], classes: int, low: float,
 
 
 def by_run(lookup: Lookup, codes: NDArray[np.int32], classes: int, low: float, high: float, cells: int) -> Count:
-    """Counts outputs by run, then runs by class: a cell tells the run up to two comparisons. For very many classes.
-
-    Arguments: as of `by_class`. Fewer than 2³² outputs are counted at a time.
-    """
+    """Counts outputs by run, then runs by class: a cell tells the run up to two comparisons. For very many classes."""
     runs = lookup.starts.size
     dtype = np.dtype(np.uint16 if runs <= np.iinfo(np.uint16).max else np.uint32)
     table, (origin, scale) = np.empty(cells, dtype), _grid(low, high, cells)

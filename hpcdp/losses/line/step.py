@@ -27,10 +27,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Votes:
-    """Votes as a step function: run r holds on [starts[r], starts[r + 1]) with v0[r], v1[r] votes of the sides.
-
-    starts: (runs,) float64, increasing, starts[0] = -inf. v0, v1: (runs,) int64. n0, n1: draws per database.
-    """
+    """Votes as a step function: run r holds on [starts[r], starts[r + 1]) with v0[r], v1[r] votes, of n0 and n1 draws."""
 
     starts: Floats
     v0: Ints
@@ -87,11 +84,7 @@ def _sweep(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | 
 
 
 def learn_votes(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | None = None) -> Votes:
-    """Votes of the closed k-nearest-neighbour balls with atoms (the vote rules), for every float.
-
-    a, b: sorted finite float64 training samples of the two sides; n0, n1: their draws (at least their sizes).
-    With thresholds (sorted, distinct) runs of one class are merged, which leaves all counts as they are.
-    """
+    """Votes of closed k-nearest-neighbour balls with atoms of sorted a, b; with thresholds runs of one class are merged."""
     atoms = pooled_atoms(a, b, k)
     a0, a1 = holders(a, atoms), holders(b, atoms)
     starts, v0, v1 = _sweep(_without(a, atoms), _without(b, atoms), k, n0, n1, thresholds)
