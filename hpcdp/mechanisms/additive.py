@@ -29,11 +29,7 @@ def noise_scale(epsilon: float | None, sensitivity: float = 1.0, scale: float | 
 def noise_sigma(
     epsilon: float | None, delta: float | None, sensitivity: float = 1.0, sigma: float | None = None
 ) -> float:
-    """Return the standard deviation of Gaussian noise: `sigma`, or the classical calibration.
-
-    The classical calibration is sensitivity * sqrt(2 ln(1.25 / delta)) / epsilon (Dwork and Roth 2014,
-    Theorem A.1), of the L2 sensitivity. It is proved to give (epsilon, delta)-differential privacy for epsilon < 1.
-    """
+    """Return the deviation of Gaussian noise: `sigma`, or the classical calibration (Dwork and Roth 2014, Theorem A.1)."""
     choice = "either epsilon and delta, or sigma"
     if sigma is not None:
         if epsilon is not None or delta is not None:
@@ -44,7 +40,7 @@ def noise_sigma(
     mass = real("delta", delta, "a number between 0 and 1, both excluded")
     if not 0.0 < mass < 1.0:
         raise refusal("delta", delta, "a number between 0 and 1, both excluded")
-    spread = math.sqrt(2.0 * math.log(1.25 / mass))
+    spread = math.sqrt(2.0 * math.log(1.25 / mass))  # proved to give (epsilon, delta)-DP for epsilon < 1
     classical = positive("sensitivity", sensitivity) * spread / positive("epsilon", epsilon)
     return positive("sensitivity * sqrt(2 ln(1.25 / delta)) / epsilon", classical)
 
@@ -66,15 +62,11 @@ def _flat(databases: NDArray[Any], many: bool) -> Array:
 
 
 class Added(NamedTuple):
-    """Noise that is added to the numbers of one database, or of many.
+    """Noise that is added to the numbers of one database, or of many."""
 
-    centres: float64 of any shape of one database, (size,) or (size, d) of many. noise: "laplace", "gaussian", or None for
-    none. spread: the scale of Laplace noise, the standard deviation of Gaussian noise.
-    """
-
-    centres: NDArray[Any]
-    noise: str | None
-    spread: float = 0.0
+    centres: NDArray[Any]  # float64 of any shape of one database, (size,) or (size, d) of many
+    noise: str | None  # "laplace", "gaussian", or None for none
+    spread: float = 0.0  # the scale of Laplace noise, the standard deviation of Gaussian noise
 
     def draw(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """`size` outputs of the one database: (size,) for one number, else (size, d)."""

@@ -48,12 +48,8 @@ _OF_CODE = (frozenset, types.CodeType, types.ModuleType, *_PARTS, *_SLOTS)
 
 
 def digest_function(function: Callable[..., Any], code_alone: bool = False) -> str:
-    """The digest of any callable, 32 hexadecimal digits, the same in every process; StudyError names what has none.
-
-    code_alone: of bytecode, which is what a process has loaded and no file says, and of functions, classes and constants that
-    it reads, but of nothing that calls may fill or change, such as a table of what is known already: so that a process that
-    has called it and one that has not agree.
-    """
+    """The digest of any callable, 32 hexadecimal digits, the same in every process; StudyError names what has none."""
+    # code_alone: bytecode, and nothing that calls may fill or change: a process that has called it agrees with one that has not
     return digest_bytes(b"function", _Walk(code_alone).digest(function, _name_of(function)))
 
 
@@ -103,13 +99,10 @@ def _is_of_a_package(function: types.FunctionType) -> bool:
 
 
 class _Walk:
-    """Digests of values, by kinds. What is being digested further up is told by how far up it is.
-
-    modules: the user's own whose functions and classes were met.
-    """
+    """Digests of values, by kinds. What is being digested further up is told by how far up it is."""
 
     def __init__(self, code_alone: bool = False) -> None:
-        self.modules: set[str] = set()
+        self.modules: set[str] = set()  # the user's own whose functions and classes were met
         self._code_alone = code_alone
         self._done: dict[int, tuple[bytes, Any]] = {}  # with the object, so that no other gets its number
         self._within: list[int] = []

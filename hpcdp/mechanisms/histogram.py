@@ -81,10 +81,7 @@ def _count(
     name: str = "values",
     accepted: str = "a list of different finite numbers, or of rows of them as long as the database's",
 ) -> NDArray[np.int64]:
-    """The number of rows equal to each of k values: (k,) of one database, (size,) or (size, k) of many.
-
-    values: (k,) numbers, or (k, columns). name, accepted: what a refusal says of them.
-    """
+    """The number of rows equal to each of k values, (k,) or (k, columns): (k,) of one database, (size,) or (size, k) of many."""
     databases = np.asarray(databases)
     shape = databases.shape[many:]
     if len(shape) not in (1, 2) or databases.dtype.kind not in "biuf":

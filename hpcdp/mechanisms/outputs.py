@@ -276,10 +276,7 @@ def describe(schema: Schema) -> str:
 
 
 def widest(schemas: list[Schema]) -> Schema:
-    """The one schema that all of these conform to, or MechanismError.
-
-    Vectors beside bytes may be sequences that happened to be of one length; drawing them in the schema tells.
-    """
+    """The one schema that all of these conform to, or MechanismError; vectors beside bytes may be sequences of one length."""
     order = ["bool", "int", "float", "bytes"]
     first = max(schemas, key=lambda s: order.index(s.kind))
     for schema in schemas:

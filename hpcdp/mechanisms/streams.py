@@ -23,19 +23,15 @@ Floats = NDArray[np.float64]
 
 
 class Bits(PCG64):
-    """NumPy's PCG64, and beside it the counters of a `Stream`: its state is both, so that it goes where that goes.
-
-    words: four of 32 bits, which tell the stream. following: of each kind the index of the next variate. begun: where both
-    parts were at the last snapshot.
-    """
+    """NumPy's PCG64, and beside it the counters of a `Stream`: its state is both, so that it goes where that goes."""
 
     def __init__(self, seed: Any = None) -> None:
         super().__init__(seed)
-        # the first eight words are PCG64's
+        # four words of 32 bits, which tell the stream; the first eight are PCG64's
         self.words: list[int] = self._seed_seq.generate_state(12, np.uint32)[8:].tolist()  # type: ignore[attr-defined]
-        self.following = [0] * _KINDS
+        self.following = [0] * _KINDS  # of each kind the index of the next variate
         self.made: dict[int, tuple[int, NDArray[Any]]] = {}  # the last group of a kind that few were taken of
-        self.begun = self._place()
+        self.begun = self._place()  # where both parts were at the last snapshot
 
     def _place(self) -> list[int]:
         own: dict[str, Any] = super().state  # type: ignore[assignment]

@@ -67,23 +67,17 @@ def _items(column: Any) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Frames:
-    """What makes DataFrames of the codes that a store holds: one for all of a study's, which have the same columns.
+    """What makes DataFrames of the codes that a store holds: one for all of a study's, which have the same columns."""
 
-    Codes are int64 of shape (rows, 1 + levels + columns): what kind of frame it is (a digest of its columns, dtypes and
-    index), the row's label, a number for each level of the index, its values. Numbers, booleans and times are their own 64
-    bits; all else is a digest of the value, and only this object, which no store holds, knows the value. So a frame's codes
-    say nothing of others beside it.
-    """
-
+    # Codes are int64 (rows, 1 + levels + columns): a digest of columns, dtypes and index, a number for each level of the index,
+    # the values: numbers, booleans and times their own 64 bits, all else a digest, whose value this object alone knows. So a
+    # frame's codes say nothing of others beside it.
     example: Any = field(repr=False)
     values: Mapping[int, Any] = field(repr=False)
 
     @classmethod
     def of(cls, frames: Sequence[Any], where: str, edits: Any = None) -> tuple[Frames, list[NDArray[np.int64]]]:
-        """Of some frames, and their codes; StudyError names `where` one is unlike the first, or has values without codes.
-
-        edits: a frame of rows that rows may be set to, whatever its index.
-        """
+        """Of some frames, and their codes; StudyError names `where` one, or `edits`, is unlike the first, or has no codes."""
         values: dict[int, Any] = {}
         codes = []
         for number, frame in enumerate(frames):

@@ -160,7 +160,7 @@ class Bins:
 
 
 def bin_line(x: Floats, centre: float, spacing: float, pad: int, most: int) -> Bins | None:
-    """Bins at centre + whole multiples of the spacing, of sorted x: `most` nodes, of the fullest islands; None where one has more."""
+    """Bins at centre + whole multiples of the spacing, of sorted x: `most` nodes, of full islands; None where one has more."""
     per_unit = 1.0 / spacing
     places = np.floor((x - centre) * per_unit)
     places = places[np.abs(places) <= kernels.FARTHEST]
