@@ -249,38 +249,6 @@ def find_runs(x, starts, first, origin, scale, out):  # type: ignore[no-untyped-
 
 
 @kernel()
-def fill_classes(starts, codes, origin, scale, split, table):  # type: ignore[no-untyped-def]
-    """Fill table, (cells,), with the code of each cell in which no run starts, `split` in the others."""
-    last = float(table.size - 1)
-    begin = 0
-    for r in range(1, starts.size):
-        cell = _place(starts[r], origin, scale, last)
-        if cell >= begin:
-            table[begin:cell] = codes[r - 1]
-            table[cell] = split
-            begin = cell + 1
-    table[begin:] = codes[starts.size - 1]
-
-
-@kernel()
-def fill_runs(starts, origin, scale, many, table):  # type: ignore[no-untyped-def]
-    """Fill table, (cells,), with the run that enters each cell, or `many` where more than two start in it."""
-    last = float(table.size - 1)
-    begin = 0
-    r = 1
-    while r < starts.size:
-        cell = _place(starts[r], origin, scale, last)
-        table[begin : cell + 1] = r - 1
-        entered = r
-        while r < starts.size and _place(starts[r], origin, scale, last) == cell:
-            r += 1
-        if r - entered > 2:
-            table[cell] = many
-        begin = cell + 1
-    table[begin:] = starts.size - 1
-
-
-@kernel()
 def count_classes(x, table, table_origin, table_scale, split, starts, codes, first, origin, scale, histogram):  # type: ignore[no-untyped-def]
     """Add one to histogram[code of the run that holds x] for each x, (split + 1,); the last one takes what is in split cells."""
     places = np.empty(_BLOCK, np.int32)
