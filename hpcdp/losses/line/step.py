@@ -19,25 +19,10 @@ from hpcdp.losses.line import _kernels as kernels
 from hpcdp.losses.line.lookup import Lookup, Tables
 from hpcdp.losses.protocol import Outputs
 
-__all__ = ["Lookup", "StepCounter", "StepModel", "StepVotes", "Votes", "holders", "learn_votes", "pooled_atoms"]
+__all__ = ["Lookup", "StepCounter", "StepModel", "StepVotes", "holders", "pooled_atoms"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Votes:
-    """Votes as a step function: run r holds on [starts[r], starts[r + 1]) with v0[r], v1[r] votes, of n0 and n1 draws."""
-
-    starts: Floats
-    v0: Ints
-    v1: Ints
-    n0: int
-    n1: int
-
-    def losses(self) -> Floats:
-        """L̂ of each run, shape (runs,), natural log, ±inf allowed."""
-        return log_ratios(self.v0, self.v1, self.n0, self.n1)
 
 
 def pooled_atoms(a: Floats, b: Floats, k: int) -> Floats:
@@ -83,23 +68,41 @@ def _sweep(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | 
     return kernels.sweep(a, b, k, n0, n1, thresholds, 0, table)
 
 
-def learn_votes(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | None = None) -> Votes:
-    """Votes of closed k-nearest-neighbour balls with atoms of sorted a, b; with thresholds runs of one class are merged."""
-    atoms = pooled_atoms(a, b, k)
-    a0, a1 = holders(a, atoms), holders(b, atoms)
-    starts, v0, v1 = _sweep(_without(a, atoms), _without(b, atoms), k, n0, n1, thresholds)
-    if atoms.size:
-        after = np.nextafter(atoms, np.inf)
-        held = np.searchsorted(starts, after, "right") - 1
-        starts = np.concatenate([starts, after, atoms])
-        v0 = np.concatenate([v0, v0[held], a0])
-        v1 = np.concatenate([v1, v1[held], a1])
-        # of runs that start at one float the last one stands: an atom beats what follows an atom beats the rest
-        order = np.argsort(starts, kind="stable")
-        starts, v0, v1 = starts[order], v0[order], v1[order]
-        last = np.append(starts[1:] != starts[:-1], True)
-        starts, v0, v1 = starts[last], v0[last], v1[last]
-    return Votes(starts, v0, v1, n0, n1)
+@dataclass(frozen=True, eq=False)
+class StepVotes:
+    """Votes of one column: run r holds on [starts[r], starts[r + 1]), starts[0] = -inf, with v0[r], v1[r] votes of the sides."""
+
+    starts: Floats
+    v0: Ints
+    v1: Ints
+
+    @classmethod
+    def learn(
+        cls, a: Floats, b: Floats, k: int, n0: int = 1, n1: int = 1, thresholds: Floats | None = None
+    ) -> StepVotes:
+        """Of closed k-balls with atoms of sorted a and b; with thresholds of L̂, of n0 and n1 draws, runs of one class are one."""
+        atoms = pooled_atoms(a, b, k)
+        starts, v0, v1 = _sweep(_without(a, atoms), _without(b, atoms), k, n0, n1, thresholds)
+        if atoms.size:
+            after = np.nextafter(atoms, np.inf)
+            held = np.searchsorted(starts, after, "right") - 1
+            starts = np.concatenate([starts, after, atoms])
+            v0 = np.concatenate([v0, v0[held], holders(a, atoms)])
+            v1 = np.concatenate([v1, v1[held], holders(b, atoms)])
+            # of runs that start at one float the last one stands: an atom beats what follows an atom beats the rest
+            order = np.argsort(starts, kind="stable")
+            order = order[np.append(starts[order][1:] != starts[order][:-1], True)]
+            starts, v0, v1 = starts[order], v0[order], v1[order]
+        return cls(starts, v0, v1)
+
+    @cached_property
+    def _lookup(self) -> Lookup:
+        return Lookup.over(self.starts)
+
+    def votes(self, outputs: Outputs) -> tuple[Ints, Ints]:
+        """Votes of both sides for each output (size,) or (size, 1), int64, shape (size,) each."""
+        runs = self._lookup.runs(np.ascontiguousarray(outputs, np.float64).reshape(-1))
+        return self.v0[runs], self.v1[runs]
 
 
 @dataclass(frozen=True)
@@ -109,11 +112,6 @@ class StepCounter:
     lookup: Lookup
     codes: NDArray[np.int32]
     classes: int
-
-    @classmethod
-    def of(cls, votes: Votes, thresholds: Floats) -> StepCounter:
-        """The counter of these votes for sorted distinct thresholds."""
-        return cls.merged(votes.starts, classes_of(votes.losses(), thresholds), thresholds)
 
     @classmethod
     def merged(cls, starts: Floats, codes: NDArray[np.integer], thresholds: Floats) -> StepCounter:
@@ -147,25 +145,6 @@ class StepCounter:
 
 
 @dataclass(frozen=True, eq=False)
-class StepVotes:
-    """Votes of one column as a step function."""
-
-    steps: Votes
-    lookup: Lookup
-
-    @classmethod
-    def learn(cls, a: Floats, b: Floats, k: int) -> StepVotes:
-        """Votes among sorted training samples a and b of the two sides."""
-        steps = learn_votes(a, b, k, max(1, a.size), max(1, b.size))  # the votes do not depend on the draws
-        return cls(steps, Lookup.over(steps.starts))
-
-    def votes(self, outputs: Outputs) -> tuple[Ints, Ints]:
-        """Votes of both sides for each output (size,) or (size, 1), int64, shape (size,) each."""
-        runs = self.lookup.runs(np.ascontiguousarray(outputs, np.float64).reshape(-1))
-        return self.steps.v0[runs], self.steps.v1[runs]
-
-
-@dataclass(frozen=True, eq=False)
 class StepModel:
     """L̂ of scalar outputs as a step function of training samples a and b, sorted float64, of n0 and n1 draws."""
 
@@ -185,7 +164,9 @@ class StepModel:
 
     def counter(self, thresholds: Floats) -> StepCounter:
         """A counter for sorted distinct thresholds, shape (T,)."""
-        return StepCounter.of(learn_votes(self.a, self.b, self.k, self.n0, self.n1, thresholds), thresholds)
+        votes = StepVotes.learn(self.a, self.b, self.k, self.n0, self.n1, thresholds)
+        classes = classes_of(log_ratios(votes.v0, votes.v1, self.n0, self.n1), thresholds)
+        return StepCounter.merged(votes.starts, classes, thresholds)
 
 
 State = Mapping[str, NDArray[Any]]
