@@ -93,12 +93,8 @@ def find_peak(
     model: Model | None = None,
 ) -> Peak:
     """DPL of one pair, for a second stage with `tests` outputs a law. model: what `kde` by this rule learned, if it did."""
-    if is_discrete((p, q)):
-        return _discrete(p, q, floor, within)
-    return _continuous(p, q, floor, within, tests, rule, model)
-
-
-def _discrete(p: Side, q: Side, floor: float, within: Within) -> Peak:
+    if not is_discrete((p, q)):
+        return _continuous(p, q, floor, within, tests, rule, model)
     distinct, *counts = learn_both(p.outputs, q.outputs)
     values = distinct.values()
     order = np.argsort(values) if values.ndim == 1 else np.lexsort(values.T[::-1])  # of equal losses the least value's

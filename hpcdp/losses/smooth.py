@@ -231,11 +231,7 @@ class SmoothLine:
 
     def score(self, outputs: Outputs) -> Floats:
         """L̂ of each output of shape (size,) or (size, 1), shape (size,), natural log."""
-        return self.losses[self.cells.lookup.runs(self.coordinate(outputs))]
-
-    def coordinate(self, outputs: Outputs) -> Floats:
-        """Where each output lies on the line: the output itself, shape (size,), float64."""
-        return np.ascontiguousarray(outputs, np.float64).reshape(-1)
+        return self.losses[self.cells.lookup.runs(np.ascontiguousarray(outputs, np.float64).reshape(-1))]
 
     def counter(self, thresholds: Floats) -> StepCounter:
         """A counter for sorted distinct thresholds, shape (T,)."""

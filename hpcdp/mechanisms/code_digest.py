@@ -179,11 +179,11 @@ class _Walk:
             inner, options = getattr(value, "py_func", None) or value.__wrapped__, getattr(value, "targetoptions", {})
             texts = repr(sorted(map(repr, options.items()))).encode()
             yield from (b"wrapped", _named(kind), texts, self.digest(inner, where))
-        elif _is_of(value, "pandas", ("DataFrame", "Series", "Index")):
+        elif is_of(value, "pandas", "DataFrame", "Series", "Index"):
             yield from self._frame(value, where)
-        elif _is_of(value, "pandas", ("CategoricalDtype",)):
+        elif is_of(value, "pandas", "CategoricalDtype"):
             yield from (b"categories", *self._all((value.ordered, value.categories), where))
-        elif _is_of(value, "pandas.api.extensions", ("ExtensionDtype",)):  # which keep what they have worked out
+        elif is_of(value, "pandas.api.extensions", "ExtensionDtype"):  # which keep what they have worked out
             yield from (b"dtype", _named(kind), repr(value).encode())
         else:
             yield from self._object(value, where)
@@ -288,7 +288,7 @@ def _named(kind: type) -> bytes:
     return (f"{kind.__module__}:{kind.__qualname__}" if not is_own(kind.__module__) else kind.__name__).encode()
 
 
-def _is_of(value: Any, package: str, names: tuple[str, ...]) -> bool:
+def is_of(value: Any, package: str, *names: str) -> bool:
     """Whether a value is of one of these classes of a package, which is loaded where it is."""
     module = sys.modules.get(package)
     return module is not None and isinstance(value, tuple(getattr(module, name) for name in names))

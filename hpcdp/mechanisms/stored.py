@@ -134,9 +134,12 @@ def files_digest(stored: StoredSamples) -> str:
     """Digest of all files' names, sizes and bytes."""
     parts: list[bytes] = []
     for path in stored.files:
-        members = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-        parts += [part for p in members for part in (p.name.encode(), p.read_bytes())]
+        parts += [part for member in _members(path) for part in (member.name.encode(), member.read_bytes())]
     return digest_bytes(b"files", *parts)
+
+
+def _members(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
 
 
 def read_outputs(path: Path) -> NDArray[Any]:
@@ -322,8 +325,7 @@ def models_digest(models: ScoredModels) -> str:
     for number, paths in enumerate(models.models):
         parts.append(str(number).encode())
         for path in paths:
-            members = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-            parts += [part for member in members for part in (member.name.encode(), *_ends(member))]
+            parts += [part for member in _members(path) for part in (member.name.encode(), *_ends(member))]
     return digest_bytes(b"models", *parts)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -293,10 +292,4 @@ def broadcast_shape(size: Any, *given: Any) -> tuple[int, ...]:
 
 
 def _shape(size: Any) -> tuple[int, ...]:
-    try:
-        shape: tuple[int, ...] = (operator.index(size),)
-    except TypeError:
-        shape = tuple(operator.index(n) for n in size)
-    if min(shape, default=0) < 0:  # before anything is counted as drawn
-        raise ValueError("negative dimensions are not allowed")
-    return shape
+    return np.empty(size, np.bool_).shape  # ValueError where one is negative, before anything is counted as drawn

@@ -5,7 +5,6 @@ pandas is imported by none of this: what is no object of its is none of these.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,18 +14,12 @@ from numpy.typing import NDArray
 
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_json
-from hpcdp.mechanisms.code_digest import digest_value
+from hpcdp.mechanisms.code_digest import digest_value, is_of
 
 
 def is_frame(value: Any) -> bool:
     """Whether it is a DataFrame of pandas."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(value, pandas.DataFrame)
-
-
-def _is_series(value: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(value, pandas.Series)
+    return is_of(value, "pandas", "DataFrame")
 
 
 def plain_outputs(raw: Any) -> Any:
@@ -36,7 +29,7 @@ def plain_outputs(raw: Any) -> Any:
         if all(_is_numeric(column) for column in columns):
             return raw.to_numpy()
         return list(zip(*(_items(column) for column in columns), strict=True))
-    if _is_series(raw):
+    if is_of(raw, "pandas", "Series"):
         return raw.to_numpy() if _is_numeric(raw) else _items(raw)
     return raw
 
@@ -50,7 +43,7 @@ def plain_output(raw: Any) -> Any:
                 f"the mechanism returned a DataFrame of {len(rows)} rows as one output; accepted: of one row, a Series or a tuple"
             )
         return rows[0]
-    return plain_outputs(raw) if _is_series(raw) else raw
+    return plain_outputs(raw) if is_of(raw, "pandas", "Series") else raw
 
 
 def _is_numeric(column: Any) -> bool:
