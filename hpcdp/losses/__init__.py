@@ -12,10 +12,9 @@ from hpcdp._base.doing import at_risk
 from hpcdp._base.messages import did_you_mean
 from hpcdp._base.plugins import plugins
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.losses.histogram.parameters import HistogramKind
 from hpcdp.losses.kind import LossKind, NamedKind, check_parameters
 from hpcdp.losses.learned.parameters import LearnedKind
-from hpcdp.losses.parameters import AutoKind, FrequencyKind, KdeKind, KnnKind, LiteralKnnKind, SmoothKind
+from hpcdp.losses.parameters import AutoKind, FrequencyKind, HistogramKind, KdeKind, KnnKind, LiteralKnnKind, SmoothKind
 from hpcdp.mechanisms.user_code import import_callable
 
 if TYPE_CHECKING:
