@@ -73,9 +73,8 @@ def is_own(module: str | None) -> bool:
     if top == "hpcdp":
         return False
     file = getattr(sys.modules.get(str(module)), "__file__", None)
-    if (
-        top and top not in sys.modules and (spec := importlib.util.find_spec(top)) is not None
-    ):  # a function imports it later
+    # a function may import it later
+    if top and top not in sys.modules and (spec := importlib.util.find_spec(top)) is not None:
         file = spec.origin if spec.has_location else None
     return top not in sys.stdlib_module_names if file is None else not _is_installed(file)
 

@@ -54,9 +54,8 @@ class _Start:
     path: list[str]
 
 
-_starts: dict[
-    str, _Start
-] = {}  # by the mechanism's name: later draws of this process may change variables and closures
+# by the mechanism's name: later draws of this process may change variables and closures
+_starts: dict[str, _Start] = {}
 
 
 @dataclass(frozen=True, eq=False)

@@ -199,12 +199,8 @@ def import_path(function: Callable[..., Any], folder: Path) -> str | None:
         return None
 
 
-_PLAIN = {
-    "importlib",
-    "_frozen_importlib",
-    "_frozen_importlib_external",
-    "zipimport",
-}  # pytest's own loader changes code
+# pytest's own loader changes code
+_PLAIN = {"importlib", "_frozen_importlib", "_frozen_importlib_external", "zipimport"}
 
 
 def _is_importable(name: str) -> bool:

@@ -41,9 +41,8 @@ def _vote(queries, unknown, rows, c0, total, k, columns, v0, v1):  # type: ignor
                 differ = unknown[i, w]
                 for plane in range(planes):
                     differ |= queries[i, w, plane] ^ rows[j, w, plane]
-                differ -= (
-                    differ >> np.uint64(1)
-                ) & _ODD  # and now how many of its bits are set, by pairs, nibbles and bytes
+                # and now how many of its bits are set, by pairs, nibbles and bytes
+                differ -= (differ >> np.uint64(1)) & _ODD
                 differ = (differ & _PAIRS) + ((differ >> np.uint64(2)) & _PAIRS)
                 differ = (differ + (differ >> np.uint64(4))) & _NIBBLES
                 distance += np.int64((differ * _BYTES) >> np.uint64(56))

@@ -136,9 +136,8 @@ class SequenceVotes:
     frames: Distinct
     c0: Ints  # votes of each frame's points, and last those of all rare ones
     c1: Ints
-    sources: list[
-        VoteSource | None
-    ]  # among the numbers of a frame's outputs; None without numbers, or of too few points
+    # among the numbers of a frame's outputs; None without numbers, or of too few points
+    sources: list[VoteSource | None]
 
     @classmethod
     def learn(cls, p: Outputs, q: Outputs, rare: int, learn: Learn) -> SequenceVotes:

@@ -40,18 +40,15 @@ def as_rows(outputs: Outputs) -> Floats:
 class Columns(Arrays):
     """How outputs (size, d) become features: scaled columns, indicators of common values, and steps, is it above a quantile?"""
 
-    scaled: NDArray[
-        np.int64
-    ]  # columns of many values, less their median and over the range that a normal law would have
+    # columns of many values, less their median and over the range that a normal law would have
+    scaled: NDArray[np.int64]
     centre: Floats
     scale: Floats
-    held: NDArray[
-        np.int64
-    ]  # columns of indicators, of values that more than 1 % hold, and of all but one of few values
+    # columns of indicators, of values that more than 1 % hold, and of all but one of few values
+    held: NDArray[np.int64]
     value: Floats
-    stepped: NDArray[
-        np.int64
-    ]  # columns of steps, above quantiles: they let a linear model follow any function of one column
+    # columns of steps, above quantiles: they let a linear model follow any function of one column
+    stepped: NDArray[np.int64]
     edge: Floats
 
     @classmethod

@@ -198,9 +198,8 @@ class LineCells(Arrays):
 
     starts: Floats  # (cells,), increasing
     centres: Floats  # (cells,), finite, increasing, each inside its cell
-    atoms: NDArray[
-        np.bool_
-    ]  # (cells,), whether a cell holds one value whose log-ratio need not be near its neighbours'
+    # (cells,), whether a cell holds one value whose log-ratio need not be near its neighbours'
+    atoms: NDArray[np.bool_]
 
     @classmethod
     def of(cls, p: Floats, q: Floats, *, most: int = MOST_CELLS) -> LineCells:

@@ -55,9 +55,8 @@ def _sweep(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | 
     if thresholds is None:
         nothing, table = np.empty(0), np.zeros((2, 0), np.int32)
         return kernels.sweep(a, b, k, n0, n1, nothing, int(b.size + 1), table)
-    table = np.zeros(
-        (2, k + 2), np.int32
-    )  # classes of all votes of k and of k + 1 voters: what almost every event looks up
+    # classes of all votes of k and of k + 1 voters: what almost every event looks up
+    table = np.zeros((2, k + 2), np.int32)
     for extra, row in enumerate(table):
         v0 = np.arange(k + extra + 1)
         row[: v0.size] = classes_of(log_ratios(v0, v0[::-1].copy(), n0, n1), thresholds)
