@@ -159,10 +159,6 @@ def as_json(output: Any) -> Any:
     return text if not text.startswith("0x") else f"0x{output.hex()}"
 
 
-def _as_bytes(text: str) -> bytes:
-    return bytes.fromhex(text[2:]) if text.startswith("0x") else text.encode()
-
-
 def second_bandwidths(sides: Sequence[Side], tests: int) -> tuple[float, ...]:
     """One bandwidth a column for both laws: 0.9 · scale · N^(−1/(2 + d) − γ), undersmoothed ((C4) of the paper). Asymptotic."""
     rows = [np.asarray(side.outputs, np.float64).reshape(side.size, -1) for side in sides]
@@ -186,7 +182,7 @@ def weigh(outputs: Outputs, at: Any, bandwidths: Sequence[float]) -> int:
     """The sum of weights at a point of at most 2³¹ outputs: Gaussian kernels in units of 1/2³², or how many are equal to it."""
     if not bandwidths:
         if outputs.dtype == object:
-            wanted = _as_bytes(at)
+            wanted = bytes.fromhex(at[2:]) if at.startswith("0x") else at.encode()
             return sum(output == wanted for output in outputs)
         if outputs.ndim == 1:
             return int(np.count_nonzero(outputs == np.asarray(at, outputs.dtype)))

@@ -115,7 +115,9 @@ def best_sets(p: Floats, q: Floats, thresholds: Floats) -> Bools:
 def _best(gain: Floats) -> Bools:
     best = np.zeros(gain.size, np.bool_)
     upto = np.concatenate([[0.0], np.cumsum(gain)])
-    left, right = _two_ends(upto)
+    left, right = _middle(-upto)  # two half-lines, of which either may be empty: what is left of the least interval
+    if right <= left:
+        left = right = gain.size
     first, last = _middle(upto)
     ends = upto[left] + upto[-1] - upto[right]
     if upto[last] - upto[first] > ends:
@@ -124,12 +126,6 @@ def _best(gain: Floats) -> Bools:
         best[:left] = True
         best[right:] = True
     return best
-
-
-def _two_ends(upto: Floats) -> tuple[int, int]:
-    """Two half-lines, of which either may be empty: what is left of the interval with the least sum."""
-    first, last = _middle(-upto)
-    return (first, last) if last > first else (int(upto.size - 1), int(upto.size - 1))
 
 
 def _middle(upto: Floats) -> tuple[int, int]:

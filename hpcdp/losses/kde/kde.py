@@ -107,14 +107,11 @@ class Kde:
         columns = p.outputs.shape[1] if p.outputs.ndim == 2 else 1
         refuse_unestimable(p.dtype == object, columns)
         with np.errstate(over="ignore"):  # outputs that are farther apart than the largest float
-            if columns == 1:
-                return self._fit_line(p, q)
-            return self._fit_plane(p, q)
-
-    def _fit_line(self, p: Side, q: Side) -> LineModel:
-        sides = p.ascending, q.ascending
-        hs = choose_bandwidths(sides, (Summary.of_side(p), Summary.of_side(q)), self.parameters.bandwidth)
-        return LineModel(*(Line.of_side(side, h, self.parameters.floor) for side, h in zip((p, q), hs, strict=True)))
+            if columns > 1:
+                return self._fit_plane(p, q)
+            given = (p.ascending, q.ascending), (Summary.of_side(p), Summary.of_side(q)), self.parameters.bandwidth
+            sides = zip((p, q), choose_bandwidths(*given), strict=True)
+            return LineModel(*(Line.of_side(side, h, self.parameters.floor) for side, h in sides))
 
     def _fit_plane(self, p: Side, q: Side) -> PlaneModel:
         rule = self.parameters.bandwidth

@@ -88,6 +88,8 @@ class _Limited(pickle.Unpickler):
         self._own = packages - _OWN_RULES
 
     def find_class(self, module: str, name: str) -> Any:
+        from sklearn.base import BaseEstimator
+
         if module == "collections" and name in ("OrderedDict", "defaultdict"):
             return _ordered if name == "OrderedDict" else _default
         if name in _BY_NAME.get(module, ()):
@@ -97,7 +99,7 @@ class _Limited(pickle.Unpickler):
             if (
                 isinstance(member, type)
                 and member.__module__ == module
-                and (module in _NUMERICAL or _is_estimator(member))
+                and (module in _NUMERICAL or issubclass(member, BaseEstimator))
             ):
                 return member
         if _top(module) in self._own:
@@ -113,12 +115,6 @@ def _may_define_estimators(module: str) -> bool:
     """Whether a module is scikit-learn's, and no test or tool of it."""
     parts = module.split(".")
     return parts[0] == "sklearn" and not {"conftest", "datasets", "externals", "tests", "utils"} & set(parts)
-
-
-def _is_estimator(kind: type) -> bool:
-    from sklearn.base import BaseEstimator
-
-    return issubclass(kind, BaseEstimator)
 
 
 def _top(module: str) -> str:

@@ -158,7 +158,7 @@ def learn_additive(columns: Columns, batches: Batches, penalty: float) -> Additi
             x = columns.features(rows, np.float32)
             z = (x @ wide[1:]).astype(np.float64) + w[0]
             total += float(np.logaddexp(0.0, z).sum() - z[is_other].sum())
-            residual = _expit(z) - is_other
+            residual = np.exp(-np.logaddexp(0.0, -z)) - is_other
             gradient[1:] += residual.astype(np.float32) @ x
             gradient[0] += residual.sum()
         return total / size, _solve(factor, gradient, "N") / size
@@ -198,10 +198,6 @@ def _whiten(columns: Columns, batches: Batches, penalty: float) -> tuple[int, Fl
     return size, np.asarray(np.linalg.cholesky(curvature), np.float64)
 
 
-def _expit(z: Floats) -> Floats:
-    return np.exp(-np.logaddexp(0.0, -z))
-
-
 Layers = tuple[tuple[NDArray[Any], NDArray[Any]], ...]
 
 _ACTIVATIONS: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
@@ -234,13 +230,13 @@ class Network:
 
     def perceive(self, inputs: NDArray[Any]) -> Floats:
         """Log-odds by the perceptron alone, for scaled inputs (size, inputs), batch by batch."""
-        return np.concatenate([self._forward(part) for part in _parts(inputs)]).astype(np.float64)
-
-    def _forward(self, x: NDArray[Any]) -> NDArray[Any]:
-        for weights, bias in self.layers[:-1]:
-            x = _ACTIVATIONS[self.activation](x @ weights + bias)
-        weights, bias = self.layers[-1]
-        return x @ weights[:, 0] + bias[0]
+        parts, (last, shift) = [], self.layers[-1]
+        for start in range(0, max(1, inputs.shape[0]), _PART):
+            x = inputs[start : start + _PART]
+            for weights, bias in self.layers[:-1]:
+                x = _ACTIVATIONS[self.activation](x @ weights + bias)
+            parts.append(x @ last[:, 0] + shift[0])
+        return np.concatenate(parts).astype(np.float64)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays by name."""
@@ -293,10 +289,6 @@ def learn_network(
             break
     assert best is not None  # passes is at least 1
     return replace(best, layers=tuple((w.astype(np.float64), b.astype(np.float64)) for w, b in best.layers))
-
-
-def _parts(rows: NDArray[Any]) -> list[NDArray[Any]]:
-    return [rows[start : start + _PART] for start in range(0, max(1, rows.shape[0]), _PART)]
 
 
 def _gather(additive: Additive, batches: Batches) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
