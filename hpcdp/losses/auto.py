@@ -51,16 +51,13 @@ class ChosenCounter:
     counter: Counter
 
     def count(self, outputs: Outputs) -> NDArray[np.int64]:
-        """Histogram over the 2T + 1 classes, int64."""
         return self.counter.count(outputs)
 
     def classes_of(self, outputs: Outputs) -> NDArray[np.integer]:
-        """Class of each output, shape (size,)."""
         classes: NDArray[np.integer] = self.counter.classes_of(outputs)  # type: ignore[attr-defined]
         return classes
 
     def state(self) -> dict[str, NDArray[Any]] | None:
-        """The counter's own, and the name."""
         state = self.counter.state()
         return None if state is None else {**state, LOSS: np.frombuffer(self.name.encode(), np.uint8)}
 

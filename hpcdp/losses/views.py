@@ -54,7 +54,6 @@ class _SpecialCounter:
         return self.others.counter(self.thresholds)
 
     def count(self, outputs: Outputs) -> NDArray[np.int64]:
-        """Histogram over the 2T + 1 classes, shape (2T + 1,), int64."""
         if self.numbers is not None and not has_special(outputs):
             return self.numbers.count(outputs)
         plain, rest, _ = split(outputs)
@@ -79,7 +78,6 @@ class _SpecialModel(Decides):
     sides: tuple[Outputs, Outputs] = ()  # type: ignore[assignment]
 
     def score(self, outputs: Outputs) -> Floats:
-        """L̂ of each output, shape (size,)."""
         if self.numbers is not None and not has_special(outputs):
             return self.numbers.score(outputs)
         plain, rest, rows = split(outputs)
@@ -198,11 +196,9 @@ class _Counter:
     own: Counter
 
     def count(self, outputs: Outputs) -> NDArray[np.int64]:
-        """Histogram over the classes."""
         return self.own.count(self.view(outputs))
 
     def state(self) -> dict[str, NDArray[Any]] | None:
-        """That of the counter of features."""
         return self.own.state()
 
 
@@ -214,11 +210,9 @@ class _Model(Decides):
     own: Model
 
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
-        """L̂ of each output."""
         return self.own.score(self.view(outputs))
 
     def decide(self, thresholds: NDArray[np.float64]) -> tuple[Counter, Decision | None]:
-        """The counter, and how it was chosen, if it was."""
         counter, decision = decided(self.own, thresholds)
         return _Counter(self.view, counter), decision
 
