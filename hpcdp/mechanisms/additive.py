@@ -61,6 +61,17 @@ def _flat(databases: NDArray[Any], many: bool) -> Array:
     return rows[:, 0] if rows.shape[1] == 1 else rows
 
 
+def rows_of_numbers(
+    databases: NDArray[Any], many: bool, accepted: str = "numbers of shape (rows,) or (rows, columns)"
+) -> tuple[NDArray[Any], tuple[int, ...]]:
+    """Return databases, one or many, as an array, and the shape of each; refuse what is no rows of numbers."""
+    databases = np.asarray(databases)
+    shape = databases.shape[many:]
+    if len(shape) not in (1, 2) or databases.dtype.kind not in "biuf":
+        raise refusal("database", databases, accepted)
+    return databases, shape
+
+
 class Added(NamedTuple):
     """Noise that is added to the numbers of one database, or of many."""
 
@@ -188,15 +199,10 @@ def noisy_sum(databases: NDArray[Any], many: bool, *, sigma: float | None = None
 
     Returns float64 of shape (size,) for numbers or one column, else (size, columns).
     """
-    noise, databases = sum_noise(sigma, scale), np.asarray(databases)
-    shape = databases.shape[many:]
-    if (
-        len(shape) not in (1, 2)
-        or 0 in shape[1:]
-        or databases.dtype.kind not in "biuf"
-        or not np.isfinite(databases).all()
-    ):
-        raise refusal("database", databases, "finite numbers of shape (rows,) or (rows, columns)")
+    noise, accepted = sum_noise(sigma, scale), "finite numbers of shape (rows,) or (rows, columns)"
+    databases, shape = rows_of_numbers(databases, many, accepted)
+    if 0 in shape[1:] or not np.isfinite(databases).all():
+        raise refusal("database", databases, accepted)
     sums = databases.astype(np.float64).sum(axis=int(many))
     return Added(np.asarray(sums[:, 0] if many and shape[1:] == (1,) else sums), *noise)
 
@@ -287,10 +293,7 @@ def _clipped(
     low, high = real("lower", lower), real("upper", upper)
     if not low < high:
         raise refusal("lower, upper", (lower, upper), "lower < upper")
-    databases = np.asarray(databases)
-    shape = databases.shape[many:]
-    if len(shape) not in (1, 2) or databases.dtype.kind not in "biuf":
-        raise refusal("database", databases, "an array of numbers of shape (rows,) or (rows, columns)")
+    databases, shape = rows_of_numbers(databases, many)
     columns = 1 if len(shape) == 1 else shape[1]
     if integer("column", column, 0) >= columns:
         raise refusal("column", column, f"a column of the database, 0 to {columns - 1}")
