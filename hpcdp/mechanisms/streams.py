@@ -96,12 +96,8 @@ class Bits(PCG64):
     def one(self, kind: int) -> Any:
         """The next standard variate alone, a float; of integers the next word, an int."""
         with self.lock:
-            place = self.following[kind]
-            self.following[kind] = (place + 1) & _ALL
-            cached = self.made.get(kind)
-            if cached is None or cached[0] != place // GROUP:
-                return self._group(kind, place // GROUP).item(place % GROUP)
-            return cached[1].item(place % GROUP)
+            group, place = divmod(self.reserve(kind, 1), GROUP)
+            return self._group(kind, group).item(place)
 
     def _group(self, kind: int, group: int) -> NDArray[Any]:
         cached = self.made.get(kind)
