@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.processes import peak_megabytes
 from hpcdp.driver.driver import run
-from hpcdp.losses.histogram.counting import count_bins
+from hpcdp.losses.histogram import count_bins
 from hpcdp.study.file import Study
 
 BINS, REPEATS = 28, 9

@@ -18,7 +18,7 @@ from scipy import stats
 from hpcdp.engine.index import Index, Span
 from hpcdp.losses import kind_of, make_loss
 from hpcdp.losses.line.step import StepCounter
-from hpcdp.losses.protocol import Decides, Side
+from hpcdp.losses.protocol import Side, decided
 from hpcdp.results.load import assemble
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
@@ -109,10 +109,9 @@ def learn(problem: Problem, seed: int) -> tuple[Any, NDArray[np.int64]]:
     e = problem.study.estimate
     p, q = (Side(x, e.train) for x in draw(problem, seed, "train", e.train))
     model = make_loss(e.default_loss, e.parameters).fit(p, q)
-    if isinstance(model, Decides):
-        counter, decision = model.decide(problem.thresholds)
+    counter, decision = decided(model, problem.thresholds)
+    if decision is not None:
         return counter, decision.judged
-    counter = model.counter(problem.thresholds)
     return counter, np.stack([counter.count(side.outputs) for side in (p, q)])
 
 

@@ -23,7 +23,7 @@ from hpcdp.engine.series import Count, Learn, Series, record_name
 from hpcdp.engine.task import Task
 from hpcdp.errors import DamagedError, MechanismError, StoreError, StudyError
 from hpcdp.losses import make_loss
-from hpcdp.losses.protocol import Decides, Side, ascending
+from hpcdp.losses.protocol import Side, ascending
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.streams import Stream
 from hpcdp.notions.spectrum import lower_bounds
@@ -134,8 +134,7 @@ def warm() -> None:
     sides = [Side(ascending(sample), _WARM, is_sorted=True) for sample in outputs]
     for name in ("knn", "auto"):
         model = make_loss(name, {}).fit(*sides)
-        counter = model.decide(_LEVELS)[0] if isinstance(model, Decides) else model.counter(_LEVELS)
-        counter.count(outputs[0])
+        model.counter(_LEVELS).count(outputs[0])
     counts, trials, is_split = np.array([9, 2]), np.array([10, 10]), np.array([False, True])
     lower_bounds(counts, trials, counts, trials, np.exp(_LEVELS), np.array([0.05, 0.05]), is_split)
 

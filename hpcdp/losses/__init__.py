@@ -12,10 +12,9 @@ from hpcdp._base.doing import at_risk
 from hpcdp._base.messages import did_you_mean
 from hpcdp._base.plugins import plugins
 from hpcdp.errors import MechanismError, StudyError
-from hpcdp.losses.histogram.parameters import HistogramKind
 from hpcdp.losses.kind import LossKind, NamedKind, check_parameters
 from hpcdp.losses.learned.parameters import LearnedKind
-from hpcdp.losses.parameters import AutoKind, FrequencyKind, KdeKind, KnnKind, LiteralKnnKind, SmoothKind
+from hpcdp.losses.parameters import AutoKind, FrequencyKind, HistogramKind, KdeKind, KnnKind, LiteralKnnKind, SmoothKind
 from hpcdp.mechanisms.user_code import import_callable
 
 if TYPE_CHECKING:
@@ -65,11 +64,7 @@ def kind_of(name: str, folder: Path | None = None) -> LossKind:
 
 
 def validate_parameters(name: str, parameters: Mapping[str, Any]) -> BaseModel:
-    """The parameters of the named loss as a frozen pydantic model.
-
-    Raises:
-        ValueError: the loss is unknown ("loss: …"), or a parameter is wrong ("parameters.NAME: …").
-    """
+    """The named loss's parameters as a frozen model; ValueError: "loss: …" is unknown, or "parameters.NAME: …" wrong."""
     return check_parameters(kind_of(name).parameters, name, parameters)
 
 
@@ -98,11 +93,7 @@ def _import_code(name: str, parameters: Mapping[str, Any], folder: Path | None) 
 
 
 def make_loss(name: str, parameters: Mapping[str, Any] | BaseModel, folder: Path | None = None) -> Loss:
-    """The named loss with these parameters, raw or validated. folder: where modules of the study's own lie.
-
-    Raises:
-        ValueError: as `validate_parameters`, or the loss is literal-knn, which has no fit.
-    """
+    """The named loss with these parameters, from the study's folder; ValueError where they are wrong, or it has no fit."""
     raw = parameters if isinstance(parameters, Mapping) else parameters.model_dump()
     validated = validate_parameters(name, raw)
     _import_code(name, raw, folder)
@@ -112,13 +103,7 @@ def make_loss(name: str, parameters: Mapping[str, Any] | BaseModel, folder: Path
 def refuse_unusable(
     name: str, parameters: Mapping[str, Any], schema: Schema, train: int, folder: Path | None = None
 ) -> None:
-    """Refuse a loss that could not learn from `train` outputs per database that look like this.
-
-    It imports what the loss needs, where `validate_parameters` only reads what the study says.
-
-    Raises:
-        StudyError: names the key, what was given and what is accepted.
-    """
+    """StudyError where a loss, whose code it imports, could not learn from `train` outputs per database of this schema."""
     kind = kind_of(name, folder)
     _import_code(name, parameters, folder)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,20 +19,8 @@ _ROUNDING, _PROBABILITY = 1e-5, 1e-6
 
 
 def refuse_batch_dependent(counter: Counter, outputs: Outputs, name: str) -> None:
-    """Judge some outputs together, in reverse, in halves and 64 of them singly, and compare.
-
-    Counts, which bounds rest on, must be equal: none may change by rounding either, because what moves the scores of all
-    outputs across a threshold by 1e-15 moves a bound as far as any other difference. Scores, where the counter has any
-    (`score`), may differ by rounding. It costs about seven times judging these outputs, at most 2¹⁶, and 128 calls.
-
-    Args:
-        counter: of what was learned.
-        outputs: of one law, which it has to count, and did not learn from: it may have kept those.
-        name: of the class or loss.
-
-    Raises:
-        MechanismError: it judges an output differently in another batch.
-    """
+    """MechanismError where a class or loss of this name judges some of a law's fresh outputs differently in another batch."""
+    # Of counts none may change by rounding either: what moves all scores across a threshold moves a bound as far as anything.
     sample = outputs[:_MOST]
     score: Callable[[Outputs], NDArray[np.float64]] | None = getattr(counter, "score", None)
     if not _has_equal_counts(counter.count, sample) or (score is not None and not has_equal_scores(score, sample)):
@@ -46,31 +34,29 @@ def refuse_batch_dependent(counter: Counter, outputs: Outputs, name: str) -> Non
 
 def has_equal_scores(score: Callable[[Any], NDArray[np.float64]], sample: NDArray[Any]) -> bool:
     """Whether each output gets the same score, natural log, whatever the batch, but for rounding."""
-    if sample.shape[0] < 2:
-        return True
-    whole, half, places = score(sample), sample.shape[0] // 2, _places(sample)
-    reversed_ = score(sample[::-1].copy())[::-1]
-    halves = np.concatenate([score(sample[:half]), score(sample[half:])])
-    singles = np.concatenate([score(sample[place : place + 1]) for place in places])
-    return bool(_agree(whole, reversed_) and _agree(whole, halves) and _agree(whole[places], singles))
+    whole = score(sample)
+    for division in _divisions(sample.shape[0]):
+        scores = np.empty_like(whole)
+        for part in division:
+            scores[part] = score(sample[part])
+        if not _agree(whole, scores):
+            return False
+    return True
 
 
 def _has_equal_counts(count: Callable[[Outputs], NDArray[np.int64]], sample: Outputs) -> bool:
-    if sample.shape[0] < 2:
-        return True
-    whole, half, places = count(sample), sample.shape[0] // 2, _places(sample)
-    singles = sum(count(sample[place : place + 1]) for place in places)
-    rest = np.delete(sample, places, axis=0)
-    parts = (
-        count(sample[::-1].copy()),
-        count(sample[:half]) + count(sample[half:]),
-        singles + (count(rest) if rest.shape[0] else 0),
-    )
-    return all(np.array_equal(whole, part) for part in parts)
+    whole = count(sample)
+    divisions = _divisions(sample.shape[0])
+    return all(np.array_equal(whole, sum(count(sample[part]) for part in division)) for division in divisions)
 
 
-def _places(sample: NDArray[Any]) -> NDArray[np.int64]:
-    return np.unique(np.linspace(0, sample.shape[0] - 1, _SINGLES).astype(np.int64))
+def _divisions(size: int) -> Iterator[list[NDArray[np.int64]]]:
+    """Places of a batch in reverse, in halves, and some singly beside the rest."""
+    if size < 2:
+        return
+    every, singles = np.arange(size), np.unique(np.linspace(0, size - 1, _SINGLES).astype(np.int64))
+    for division in ([every[::-1]], np.split(every, [size // 2]), [*singles[:, None], np.delete(every, singles)]):
+        yield [part for part in division if part.size]
 
 
 def _agree(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:

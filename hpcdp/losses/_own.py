@@ -64,34 +64,50 @@ class OwnLoss:
 
 
 @dataclass(frozen=True, eq=False)
-class _OwnModel:
-    model: Any
+class _Guarded:
+    """What a loss made; whatever it has besides what counting needs is at arm's length too."""
+
+    own: Any
     name: str
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self.own, name)
+        if not callable(attribute):
+            return attribute
+
+        def call(*arguments: Any) -> Any:
+            with _blamed(self.name, name):
+                returned = attribute(*arguments)
+            return _scores(returned, arguments[0].shape[0], self.name) if name == "score" else returned
+
+        return call
+
+
+@dataclass(frozen=True, eq=False)
+class _OwnModel(_Guarded):
+    """A model: its scores and counters are looked at."""
 
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
         with _blamed(self.name, "score"):
-            scores = self.model.score(outputs)
+            scores = self.own.score(outputs)
         return _scores(scores, outputs.shape[0], self.name)
 
     def counter(self, thresholds: NDArray[np.float64]) -> Counter:
         with _blamed(self.name, "counter"):
-            counter = self.model.counter(thresholds)
+            counter = self.own.counter(thresholds)
         _refuse_without(counter, self.name, "counter", "count", "state")
         return _OwnCounter(counter, self.name, thresholds.size)
 
-    def __getattr__(self, name: str) -> Any:
-        return _guarded(self.model, self.name, name)
-
 
 @dataclass(frozen=True, eq=False)
-class _OwnCounter:
-    counter: Any
-    name: str
+class _OwnCounter(_Guarded):
+    """A counter of so many thresholds, which may have scores."""
+
     thresholds: int
 
     def count(self, outputs: Outputs) -> NDArray[np.int64]:
         with _blamed(self.name, "count"):
-            returned = self.counter.count(outputs)
+            returned = self.own.count(outputs)
             counts = np.asarray(returned)
             right = counts.shape == (2 * self.thresholds + 1,) and counts.dtype.kind in "iu"
             right = right and bool((counts >= 0).all()) and int(counts.sum()) == outputs.shape[0]
@@ -104,7 +120,7 @@ class _OwnCounter:
 
     def state(self) -> dict[str, NDArray[Any]] | None:
         with _blamed(self.name, "state"):
-            state = self.counter.state()
+            state = self.own.state()
             if state is None:
                 return None
             arrays = {key: np.asarray(value) for key, value in state.items()}
@@ -117,12 +133,6 @@ class _OwnCounter:
             )
         return arrays
 
-    def __getattr__(self, name: str) -> Any:
-        attribute = _guarded(self.counter, self.name, name)
-        return (
-            (lambda outputs: _scores(attribute(outputs), outputs.shape[0], self.name)) if name == "score" else attribute
-        )
-
 
 def _scores(returned: Any, size: int, name: str) -> NDArray[np.float64]:
     """What a loss gave as L̂ of so many outputs; MechanismError where it cannot be."""
@@ -133,18 +143,6 @@ def _scores(returned: Any, size: int, name: str) -> NDArray[np.float64]:
             f"estimate.loss: {name}: score gave {what} for {size:,} outputs; accepted: {size:,} numbers, ±inf too, never a NaN"
         )
     return scores.astype(np.float64)
-
-
-def _guarded(owner: Any, loss: str, name: str) -> Any:
-    attribute = getattr(owner, name)
-    if not callable(attribute):
-        return attribute
-
-    def call(*arguments: Any) -> Any:
-        with _blamed(loss, name):
-            return attribute(*arguments)
-
-    return call
 
 
 def _shown(returned: Any) -> str:

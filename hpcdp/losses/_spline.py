@@ -30,15 +30,12 @@ _REFINED = (-0.5, 0.5, -0.25, 0.25)
 
 @dataclass(frozen=True, eq=False)
 class PenalisedCurve:
-    """Counts a, b (size,) at places t (size,), increasing, and knots (m,), m >= 3, that begin and end as t does.
-
-    offset: the log-odds of side a where f is 0.
-    """
+    """Counts a, b at places t, increasing, and knots, at least 3, that begin and end as t does."""
 
     t: Floats
     a: Floats
     b: Floats
-    offset: float
+    offset: float  # the log-odds of side a where f is 0
     knots: Floats
 
     @cached_property
@@ -167,14 +164,10 @@ _BEYOND = 0.25  # widths of the bulk by which the curve goes on straight beyond 
 
 
 def never_reached(t: Floats, has: Floats, other: Floats) -> NDArray[np.bool_]:
-    """Which places t (size,), increasing, are beyond an end of the side with counts `other`, though `has` counts many.
-
-    A stretch without `other` counts is beyond an end when `other` counts are dense right up to it (at both of its ends,
-    where it has two) and it is at least half as long as the stretch next to it that holds 64 of them. If they went on
-    with the density of the nearer half, 20 or more were expected: none are seen with probability e⁻²⁰. The density
-    of the whole stretch would not tell a support's end from a tail.
-    """
+    """Which places t, increasing, are beyond an end of the side with counts `other`, though `has` counts many."""
     out = np.zeros(t.size, np.bool_)
+    # A stretch without `other` is so where `other` is dense up to its ends, and it is at least half as long as what holds 64 of
+    # them next to it: with the density of the nearer half 20 were expected, of which none is seen with probability e⁻²⁰.
     at = np.flatnonzero(other > 0)
     if not at.size:
         out[has > 0] = bool(has.sum() >= _SEEN)
@@ -220,12 +213,7 @@ def _is_dense(t: Floats, sums: Floats, edge: int, way: int, length: float) -> bo
 
 
 def bulk_coordinate(x: Floats, weights: Floats) -> Floats:
-    """Increasing coordinate of increasing finite places x (size,), of which a law has these weights, (size,).
-
-    The bulk lies between the 1/32 and 31/32 quantiles, without spacings of 1/32 quantiles that are wider than 8 times
-    all narrower ones together; its width is the unit. A place that is u > 2 beyond it has 2·(1 + log(u/2)). So a normal
-    law's log-ratio stays straight for 9 standard deviations, while heavy tails and the gap between far modes stay short.
-    """
+    """Increasing coordinate of increasing places with these weights, straight in the bulk and a logarithm far from it."""
     most = float(np.abs(x[weights > 0]).max())
     exponent = int(np.frexp(most)[1]) if most > 0 else 0
     x = np.ldexp(x, -exponent)
@@ -264,15 +252,7 @@ def _bend(u: Floats, straight: float) -> Floats:
 def fit_log_ratio(
     centres: Floats, a: Ints, b: Ints, n0: int, n1: int, atoms: NDArray[np.bool_] | None = None
 ) -> Floats:
-    """L̂ = log p/q in each cell, (cells,), natural log, ±inf allowed, never NaN, from tallies of both sides.
-
-    centres: (cells,) increasing. a, b: (cells,) how many of n0 draws of D and n1 of D' each cell holds. atoms: (cells,)
-    which cells hold one value whose log-ratio is its own (`LineCells.atoms`); with at least 100 outputs they have it.
-
-    In the other cells the log-ratio f maximises Σ a·log s + b·log(1 − s) − λ/2 ∫ f''², s = sigmoid(f + log(n0/n1)), over
-    the coordinate of `bulk_coordinate`, with λ by REML (Green and Silverman 1994; Wood 2011). Heuristic: no bound on
-    its error. Where one side's counts end abruptly L̂ is ±inf beyond.
-    """
+    """L̂ = log p/q in each cell, ±inf allowed, never NaN, from tallies a, b of n0, n1 draws. Heuristic: no bound on its error."""
     if not centres.shape == a.shape == b.shape:
         raise ValueError(f"centres, a and b have shapes {centres.shape}, {a.shape}, {b.shape}; accepted: (cells,) each")
     if n0 < 1 or n1 < 1:

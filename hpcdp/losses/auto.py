@@ -24,7 +24,7 @@ from hpcdp.losses.learned.learned import Learned
 from hpcdp.losses.line.cells import MOST_CELLS, LineCells
 from hpcdp.losses.line.step import StepCounter
 from hpcdp.losses.parameters import FEWEST_LEARNED, JUDGED, TAUGHT, AutoParameters
-from hpcdp.losses.protocol import Counter, Decision, Loss, Model, Outputs, Side
+from hpcdp.losses.protocol import Counter, Decides, Decision, Loss, Model, Outputs, Side
 from hpcdp.losses.refined import CellTally, Fold, Taught, decide, resolved_better
 from hpcdp.losses.smooth import Smooth, SmoothLine
 
@@ -51,16 +51,13 @@ class ChosenCounter:
     counter: Counter
 
     def count(self, outputs: Outputs) -> NDArray[np.int64]:
-        """Histogram over the 2T + 1 classes, int64."""
         return self.counter.count(outputs)
 
     def classes_of(self, outputs: Outputs) -> NDArray[np.integer]:
-        """Class of each output, shape (size,)."""
         classes: NDArray[np.integer] = self.counter.classes_of(outputs)  # type: ignore[attr-defined]
         return classes
 
     def state(self) -> dict[str, NDArray[Any]] | None:
-        """The counter's own, and the name."""
         state = self.counter.state()
         return None if state is None else {**state, LOSS: np.frombuffer(self.name.encode(), np.uint8)}
 
@@ -73,7 +70,7 @@ class ChosenCounter:
 
 
 @dataclass(frozen=True, eq=False)
-class AutoVectors:
+class AutoVectors(Decides):
     """L̂ of training outputs of D (p) and D' (q), numbers of two columns or more."""
 
     p: Side
@@ -84,15 +81,8 @@ class AutoVectors:
         return Smooth().fit(self.p, self.q)
 
     def score(self, outputs: Outputs) -> Floats:
-        """The default L̂ of each output of shape (size, d), shape (size,), natural log: that of `smooth`.
-
-        Where another loss was chosen the counter's sets are not those of this L̂.
-        """
+        """The default L̂ of each output of shape (size, d), (size,): that of `smooth`, not of another that was chosen."""
         return self._default.score(outputs)
-
-    def counter(self, thresholds: Floats) -> Counter:
-        """A counter for sorted distinct thresholds, shape (T,)."""
-        return self.decide(thresholds)[0]
 
     def decide(self, thresholds: Floats) -> tuple[Counter, Decision]:
         """The counter, and the loss whose it is."""
@@ -157,10 +147,8 @@ def _fold(scores: Scores, thresholds: Floats) -> Fold:
 
 
 def halves_of(side: Side) -> tuple[Side, Side]:
-    """Two halves of a side, about as large, each with its part of the draws.
-
-    A hash of its place decides: outputs may be sorted, and every other one of them would be a half that knows the other.
-    """
+    """Two halves of a side with their parts of the draws, by a hash of the place: neighbours in a sorted side know each other."""
+    # outputs may be sorted, and every other one of them would be a half that knows the other
     first = (hash_outputs(np.arange(side.size)) >> np.uint64(63)).astype(np.bool_)
     outside = side.draws - side.size  # of a region
     parts = (side.outputs[first], outside // 2), (side.outputs[~first], outside - outside // 2)
@@ -173,7 +161,7 @@ _FEW = 64  # values, and on average outputs that hold each, whose frequencies ne
 
 
 @dataclass(frozen=True, eq=False)
-class AutoLine:
+class AutoLine(Decides):
     """L̂ of scalar training outputs of D (p) and D' (q), at least one, sorted, so that their order changes nothing."""
 
     p: Side
@@ -194,15 +182,8 @@ class AutoLine:
         return SmoothLine.learn(self.p.ascending, self.q.ascending, self.p.draws, self.q.draws)
 
     def score(self, outputs: Outputs) -> Floats:
-        """The default L̂ of each output of shape (size,) or (size, 1), shape (size,), natural log: that of `smooth`.
-
-        At thresholds where another was chosen the counter's sets are not those of this L̂.
-        """
+        """The default L̂ of each output, shape (size,), natural log: that of `smooth`, not of another that was chosen."""
         return self._default.score(outputs)
-
-    def counter(self, thresholds: Floats) -> StepCounter:
-        """A counter for sorted distinct thresholds, shape (T,)."""
-        return self.decide(thresholds)[0]
 
     def decide(self, thresholds: Floats) -> tuple[StepCounter, Decision]:
         """The counter, and what decided at each threshold."""

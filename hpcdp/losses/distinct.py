@@ -101,15 +101,11 @@ _FEW = 1 << 12  # outputs of a side that tell whether values come again
 
 @dataclass(frozen=True, eq=False)
 class Distinct:
-    """Distinct values, numbered in the order of their hashes, or classes of values whose hashes begin alike.
+    """Distinct values, numbered in the order of their hashes, or classes of values whose hashes begin alike."""
 
-    keys: the leading `bits` of the hashes, ascending, uint64. outputs: the values as outputs, None of classes, and where they are
-    not needed.
-    """
-
-    keys: Keys
+    keys: Keys  # the leading bits of the hashes, ascending
     bits: int = _ALL_BITS
-    outputs: Outputs | None = None
+    outputs: Outputs | None = None  # the values; None of classes, and where they are not needed
 
     @property
     def size(self) -> int:
@@ -219,7 +215,7 @@ def count_distinct(outputs: Outputs) -> int:
 
 
 def tally(side: Side) -> tuple[Outputs, Ints] | None:
-    """The distinct outputs of a side and how often each is there; None where most come once only."""
+    """The distinct outputs of a side and how often each is there, kept, as one D serves many pairs; None where most come once."""
     if "tally" not in side.kept:
         few = side.spread(_FEW)
         side.kept["tally"] = None
@@ -230,16 +226,8 @@ def tally(side: Side) -> tuple[Outputs, Ints] | None:
     return counted
 
 
-def learn_both(p: Side, q: Side) -> tuple[Distinct, Ints, Ints]:
+def learn_both(p: Outputs, q: Outputs) -> tuple[Distinct, Ints, Ints]:
     """The distinct outputs of both sides together, and how often each is there on either."""
-    told = tally(p), tally(q)
-    if told[0] is None or told[1] is None:
-        distinct, codes = learn_distinct(np.concatenate([p.outputs, q.outputs]))
-        numbers = codes[: p.size], codes[p.size :]
-        counts = [np.bincount(side_codes, minlength=distinct.size) for side_codes in numbers]
-        return distinct, counts[0], counts[1]
-    distinct, codes = learn_distinct(np.concatenate([told[0][0], told[1][0]]))
-    counts = [np.zeros(distinct.size, np.int64) for _ in told]
-    cut = told[0][1].size
-    counts[0][codes[:cut]], counts[1][codes[cut:]] = told[0][1], told[1][1]
-    return distinct, counts[0], counts[1]
+    distinct, codes = learn_distinct(np.concatenate([p, q]))
+    c0, c1 = (np.bincount(part, minlength=distinct.size) for part in np.split(codes, [len(p)]))
+    return distinct, c0, c1

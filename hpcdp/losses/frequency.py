@@ -35,10 +35,7 @@ _BLOCK, _SHORT_BLOCK = 1 << 20, 1 << 16
 
 
 class Tally:
-    """Counts of both sides by the leading bits of the hash; at most `most` >= 2 classes.
-
-    keys: the classes' leading bits, ascending, uint64. counts: (classes, 2), int64. bits: how many bits are leading.
-    """
+    """Counts (classes, 2) of both sides by the leading bits of the hash, ascending keys; at most `most` >= 2 classes."""
 
     def __init__(self, most: int) -> None:
         self.most, self.bits = most, _ALL_BITS
@@ -169,7 +166,7 @@ class Frequency:
                 tally.add_all(side.blocks(), number)
             distinct, counts = Distinct(tally.keys, tally.bits), tally.counts
         else:
-            distinct, *both = learn_both(p, q)
+            distinct, *both = learn_both(p.outputs, q.outputs)
             counts = np.stack(both, axis=1)
         common = counts.sum(axis=1) >= self.parameters.rare
         v0, v1 = np.concatenate([counts[common], counts[~common].sum(axis=0, keepdims=True)]).T

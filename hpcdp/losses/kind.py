@@ -34,27 +34,20 @@ class Parameters(BaseModel):
 
 
 class LossKind:
-    """A loss by name.
+    """A loss by name."""
 
-    parameters: their model. loss: the class that is made with them, "package.module:Class". code: the parameter that may name
-    a user's class, "package.module:Class". method: its own one of estimating (`hpcdp.study.combinations`), for which no `Loss` is
-    made. projects: whether it brings vectors to a line, on which tallies can refine it. tells_values: whether it tells values
-    apart, which tallies can count. bounds_pure: whether its method has an interval for pure ε, without cells by ε where none are
-    given. sizes: train and test of a study that names neither, None: the defaults of all. joins_sets: whether sets are chosen
-    threshold by threshold, so that thresholds that are added to a store have an L̂ of their own. otherwise: the loss in its
-    place where not all that it needs is there (`hpcdp.study.file.Study`).
-    """
-
-    parameters: ClassVar[type[BaseModel]]
-    loss: ClassVar[str]
-    code: ClassVar[str | None] = None
-    method: ClassVar[str | None] = None
-    projects: ClassVar[bool] = False
-    tells_values: ClassVar[bool] = False
-    bounds_pure: ClassVar[bool] = False
-    sizes: ClassVar[tuple[int, int] | None] = None
-    joins_sets: ClassVar[bool] = False
-    otherwise: ClassVar[str | None] = None
+    parameters: ClassVar[type[BaseModel]]  # their model
+    loss: ClassVar[str]  # the class that is made with them, "package.module:Class"
+    code: ClassVar[str | None] = None  # the parameter that may name a user's class, "package.module:Class"
+    method: ClassVar[str | None] = None  # its own one (`hpcdp.study.combinations`), for which no `Loss` is made
+    projects: ClassVar[bool] = False  # whether it brings vectors to a line, on which tallies can refine it
+    tells_values: ClassVar[bool] = False  # whether it tells values apart, which tallies can count
+    bounds_pure: ClassVar[bool] = False  # whether its method has an interval for pure ε, where no cells by ε are given
+    sizes: ClassVar[tuple[int, int] | None] = None  # train and test of a study that names neither; None: the defaults
+    joins_sets: ClassVar[bool] = (
+        False  # whether sets are chosen by threshold, so that added ones have an L̂ of their own
+    )
+    otherwise: ClassVar[str | None] = None  # the loss in its place where not all that it needs is there
 
     def make(self, parameters: Any) -> Loss:
         """The loss with these parameters; its code is loaded here."""
@@ -128,11 +121,7 @@ class Anything(BaseModel):
 
 
 class NamedKind(LossKind):
-    """A user's class, "package.module:Class": it is loaded where it is made, and not to read a store.
-
-    The class is called with `Parameters` of its own, a pydantic model, or, where it has none, with a dictionary. A method
-    `refuse(schema, train)` of it may raise ValueError before anything runs.
-    """
+    """A user's class, "package.module:Class", loaded where it is made, with `Parameters` of its own or a dictionary; see docs."""
 
     parameters = Anything
 

@@ -35,17 +35,12 @@ _UNDERSMOOTHED = 0.06  # the least γ in the exponent −1/(2 + d) − γ of the
 
 @dataclass(frozen=True)
 class Peak:
-    """Where the loss estimate is largest in size on training outputs.
+    """Where the loss estimate is largest in size on training outputs."""
 
-    loss: ln f − ln f' there, signed; its size is ε̂ of DPL. at: the output, as JSON has it. error: standard error of the loss
-    there, of training outputs, as if the place were not chosen (heuristic). bandwidths: of the second stage, one a column, of
-    one rule for both laws; none where outputs are discrete.
-    """
-
-    loss: float
-    at: Any
-    error: float
-    bandwidths: tuple[float, ...] = ()
+    loss: float  # ln f − ln f' there, signed; its size is ε̂ of DPL
+    at: Any  # the output, as JSON has it
+    error: float  # standard error of the loss, of training outputs, as if the place were not chosen (heuristic)
+    bandwidths: tuple[float, ...] = ()  # of the second stage, one a column, for both laws; none of discrete outputs
 
 
 def in_region(outputs: Outputs, within: Within) -> NDArray[np.bool_]:
@@ -97,23 +92,10 @@ def find_peak(
     rule: str | float = "silverman",
     model: Model | None = None,
 ) -> Peak:
-    """DPL of one pair, for a second stage with so many outputs a law.
-
-    Args:
-        p, q: training outputs of D and of D', the same number of each.
-        floor: τ, a probability or a density, above 0.
-        within: C.
-        tests: N of the second stage, which its bandwidth depends on.
-        rule: bandwidth of the first stage, as `kde` takes it, of each law by itself.
-        model: what `kde` with that bandwidth learned of both, if it is there already.
-    """
-    if is_discrete((p, q)):
-        return _discrete(p, q, floor, within)
-    return _continuous(p, q, floor, within, tests, rule, model)
-
-
-def _discrete(p: Side, q: Side, floor: float, within: Within) -> Peak:
-    distinct, *counts = learn_both(p, q)
+    """DPL of one pair, for a second stage with `tests` outputs a law. model: what `kde` by this rule learned, if it did."""
+    if not is_discrete((p, q)):
+        return _continuous(p, q, floor, within, tests, rule, model)
+    distinct, *counts = learn_both(p.outputs, q.outputs)
     values = distinct.values()
     order = np.argsort(values) if values.ndim == 1 else np.lexsort(values.T[::-1])  # of equal losses the least value's
     values, counts = values[order], [held[order] for held in counts]
@@ -177,20 +159,13 @@ def as_json(output: Any) -> Any:
     return text if not text.startswith("0x") else f"0x{output.hex()}"
 
 
-def _as_bytes(text: str) -> bytes:
-    return bytes.fromhex(text[2:]) if text.startswith("0x") else text.encode()
-
-
 def second_bandwidths(sides: Sequence[Side], tests: int) -> tuple[float, ...]:
-    """One bandwidth a column for both laws, from training outputs: 0.9 · scale · N^(−1/(2 + d) − γ), the smaller scale.
-
-    γ undersmooths, so that the first stage's error in t̂ does not matter (correction of (C4) of the paper): the next hundredth
-    above 2ν/(d(1 + ν)(2 + d)) with N = n^(1 + ν), at least 0.06. Asymptotic.
-    """
+    """One bandwidth a column for both laws: 0.9 · scale · N^(−1/(2 + d) − γ), undersmoothed ((C4) of the paper). Asymptotic."""
     rows = [np.asarray(side.outputs, np.float64).reshape(side.size, -1) for side in sides]
     columns, train = rows[0].shape[1], min(side.draws for side in sides)
     growth = max(0.0, math.log(tests) / math.log(max(2, train)) - 1.0)
     least = 2.0 * growth / (columns * (1.0 + growth) * (2.0 + columns))
+    # γ undersmooths, so that the first stage's error in t̂ does not matter: N = n^(1 + growth)
     power = -1.0 / (2.0 + columns) - max(_UNDERSMOOTHED, math.floor(100.0 * least + 1.0) / 100.0)
     bandwidths = []
     for column in range(columns):
@@ -204,13 +179,10 @@ def second_bandwidths(sides: Sequence[Side], tests: int) -> tuple[float, ...]:
 
 
 def weigh(outputs: Outputs, at: Any, bandwidths: Sequence[float]) -> int:
-    """The sum of the outputs' weights at a point: Gaussian kernels in units of 1/2³², or how many are equal where there is none.
-
-    outputs: (size,) or (size, d), at most 2³¹ of them. at: one output.
-    """
+    """The sum of weights at a point of at most 2³¹ outputs: Gaussian kernels in units of 1/2³², or how many are equal to it."""
     if not bandwidths:
         if outputs.dtype == object:
-            wanted = _as_bytes(at)
+            wanted = bytes.fromhex(at[2:]) if at.startswith("0x") else at.encode()
             return sum(output == wanted for output in outputs)
         if outputs.ndim == 1:
             return int(np.count_nonzero(outputs == np.asarray(at, outputs.dtype)))

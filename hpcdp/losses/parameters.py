@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from math import isqrt
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 from pydantic_core import PydanticCustomError
 
 from hpcdp.losses.kind import STREAMED_BYTES, LossKind, Parameters, Seconds, plain_seconds, refuse_strings
@@ -37,11 +38,7 @@ class LiteralKnnParameters(KnnParameters):
 
 
 def choose_k(rule: Rule | int, training_points: int) -> int:
-    """Number of neighbours for so many training points of both sides together, at least 1.
-
-    "sqrt" is the odd integer nearest to √points (Lu et al., Section V), "10sqrt" to 10·√points (their public code);
-    halfway, which is at even numbers, the larger one; both are cut at training_points. A number is taken as it is.
-    """
+    """Neighbours: the odd integer nearest to √points or 10·√points (Lu et al., Section V, and their code), or as given."""
     if isinstance(rule, int):
         if rule > training_points:
             raise ValueError(f"k = {rule} neighbours, but there are {training_points} training points of both sides")
@@ -221,6 +218,80 @@ class SmoothKind(LossKind):
         features = 1 + 2 * columns if columns > PRODUCTS else 1 + columns + columns * (columns + 1) // 2
         each = 3.0e-2 + 1.3e-8 * features**3  # Newton's steps, whatever the number of outputs
         return 4.0e-7 + 5.0e-8 * columns, 1.0e-8 + 4.0e-9 * columns, each
+
+
+FINE = 5040
+"""Bins in which training outputs are counted where training chooses their number: it has 60 divisors."""
+
+_MOST_BINS = 10**6
+_NARROWEST = 2.0**20  # a bin's width in units of the last place of the range's ends
+
+
+def _interval(value: Any) -> Any:
+    if isinstance(value, list | tuple) and len(value) == 2 and all(type(v) in (int, float) for v in value):
+        low, high = float(value[0]), float(value[1])
+        if math.isfinite(high - low) and low < high:
+            if (high - low) / FINE < _NARROWEST * math.ulp(max(abs(low), abs(high))):
+                raise ValueError(f"an interval that floats resolve into {FINE} bins; given: {value!r}")
+            return low, high
+    raise ValueError(f"an interval [low, high] with low < high, both finite; given: {value!r}")
+
+
+def _bins(value: Any) -> Any:
+    whole = int(value) if isinstance(value, float) and value.is_integer() else value
+    if whole == "auto" or (type(whole) is int and 1 <= whole <= _MOST_BINS):
+        return whole
+    raise ValueError(f'"auto" or an integer from 1 to {_MOST_BINS:,}; given: {value!r}')
+
+
+class HistogramParameters(Parameters):
+    """Parameters of `histogram`.
+
+    range: the interval in which all outputs lie, in their own unit. lipschitz: C: by how much a density changes in one unit, at
+    most: an assumption. bins: how many, or "auto": as many as training outputs make the interval narrowest with.
+    """
+
+    range: Annotated[tuple[float, float], BeforeValidator(_interval)]
+    lipschitz: Annotated[float, Field(gt=0.0, strict=True, allow_inf_nan=False)]
+    bins: Annotated[int | Literal["auto"], BeforeValidator(_bins)] = "auto"
+
+    @property
+    def width(self) -> float:
+        """Of the interval."""
+        return self.range[1] - self.range[0]
+
+
+class HistogramKind(LossKind):
+    """`histogram`, whose counts belong to laws and not to pairs."""
+
+    parameters = HistogramParameters
+    method = "histogram"
+    bounds_pure = True
+
+    def make(self, parameters: HistogramParameters) -> Loss:
+        """None: its bins are counted law by law."""
+        raise ValueError("loss 'histogram' counts bins, law by law; hpcdp.losses.histogram does so")
+
+    def refuse(self, parameters: HistogramParameters, schema: Schema, train: int) -> None:
+        """Outputs are one real number each."""
+        from hpcdp.mechanisms.outputs import describe
+
+        if schema.kind != "float" or schema.columns is not None:
+            raise ValueError(f"loss: histogram: outputs that are one real number each; given: {describe(schema)}")
+
+    def refuse_outputs(self, parameters: HistogramParameters, least: float, most: float) -> None:
+        """All of them lie in the range."""
+        from hpcdp.losses.histogram import refuse_outside
+
+        refuse_outside([least, most], parameters.range)
+
+    def seconds(self, parameters: HistogramParameters, schema: Schema, train: int, many_valued: int) -> Seconds:
+        """Nothing is learned beyond counts."""
+        return 3.0e-9, 3.0e-9, 1.0e-4
+
+    def memory(self, parameters: HistogramParameters, schema: Schema, train: int) -> int:
+        """Counts alone."""
+        return 1 << 20
 
 
 TAUGHT = 1 << 15

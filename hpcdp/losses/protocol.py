@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hpcdp.mechanisms.outputs import Outputs
 
 __all__ = [
+    "Arrays",
     "Counter",
     "Decides",
     "Decision",
@@ -23,6 +24,7 @@ __all__ = [
     "Side",
     "StreamedSide",
     "ascending",
+    "decided",
 ]
 
 _BLOCK = 1 << 20
@@ -125,6 +127,22 @@ class StreamedSide(Side):
         return kept[:: max(1, -(-kept.shape[0] // limit))]
 
 
+class Arrays:
+    """Of a dataclass of arrays and numbers: the way to a state, and back."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays that `restore` needs, by name."""
+        return {name: np.asarray(getattr(self, name)) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def restore(cls, state: Mapping[str, NDArray[Any]]) -> Self:
+        """What `state` came from."""
+        arrays = {name: state[name] for name in cls.__dataclass_fields__}
+        return cls(**{name: array if array.ndim else array.item() for name, array in arrays.items()})
+
+
 class Counter(Protocol):
     """Counts outputs by class of L̂ among fixed thresholds (see `hpcdp.losses.counts`)."""
 
@@ -173,11 +191,20 @@ class Decision:
 
 @runtime_checkable
 class Decides(Protocol):
-    """A model that chooses among estimators once it knows the thresholds."""
+    """A model that may choose among estimators once it knows the thresholds."""
 
-    def decide(self, thresholds: NDArray[np.float64]) -> tuple[Counter, Decision]:
-        """The counter for sorted distinct thresholds, shape (T,), and how it was chosen."""
+    def decide(self, thresholds: NDArray[np.float64]) -> tuple[Counter, Decision | None]:
+        """The counter for sorted distinct thresholds, shape (T,), and how it was chosen, None where it was not."""
         ...
+
+    def counter(self, thresholds: NDArray[np.float64]) -> Counter:
+        """The counter alone."""
+        return self.decide(thresholds)[0]
+
+
+def decided(model: Model, thresholds: NDArray[np.float64]) -> tuple[Counter, Decision | None]:
+    """The counter of any model, and how it was chosen, if it was."""
+    return model.decide(thresholds) if isinstance(model, Decides) else (model.counter(thresholds), None)
 
 
 class Loss(Protocol):

@@ -55,22 +55,14 @@ class CellTally:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Candidates that were learned elsewhere, and the tally that judges them.
-
-    candidates: sets {L̂ > t} of each threshold, (T, cells), by name; the first one is the default.
-    """
+    """Sets {L̂ > t} of candidates learned elsewhere, (T, cells) by name, the default first, and the tally that judges them."""
 
     candidates: Mapping[str, Bools]
     tally: CellTally
 
 
 def choose(folds: Sequence[Fold], thresholds: Floats) -> list[str]:
-    """The name of the candidate that decides at each threshold.
-
-    Another than the default is taken where the paired difference of both sets' P(S) − e^t Q(S), over the tallies of all folds,
-    is above two of its standard errors; the largest such. Heuristic: a choice among sets that fresh test outputs certify,
-    whichever is chosen.
-    """
+    """The name of the candidate that decides at each threshold. Heuristic: a choice among sets that fresh outputs certify."""
     default, *others = folds[0].candidates
     chosen = [default] * thresholds.size
     for row, t in enumerate(thresholds):
@@ -83,10 +75,7 @@ def choose(folds: Sequence[Fold], thresholds: Floats) -> list[str]:
 
 
 def resolved_better(folds: Sequence[Fold], one: str, other: str, thresholds: Floats) -> int:
-    """At how many thresholds one candidate is resolved to be better than the other, less those at which it is worse.
-
-    Resolved: as in `choose`.
-    """
+    """At how many thresholds one candidate is resolved, as in `choose`, to be better, less those at which it is worse."""
     balance = 0
     for row, t in enumerate(thresholds):
         gain, error = _difference(folds, one, other, row, float(np.exp(t)))
@@ -109,11 +98,8 @@ def _difference(folds: Sequence[Fold], one: str, other: str, row: int, inflation
 
 
 def join_sets(sets: Bools, thresholds: Floats) -> Ints:
-    """The class of each cell, (cells,) int64 from 0 to 2T, of one L̂ with about these sets {L̂ > t}, (T, cells).
-
-    Sets of one L̂ are nested. Where those of different candidates are not, those of t >= 0 become the union of all at higher
-    thresholds, and the complements of those of t < 0 the union of all at lower ones; the former win where both hold.
-    """
+    """The class of each cell of one L̂ with about these sets {L̂ > t}, (T, cells), which it nests."""
+    # of t >= 0 the union of all at higher thresholds, of t < 0 of complements at lower ones; the former win where both hold
     above = sets.copy()
     negative = thresholds < 0.0
     above[negative] = np.logical_and.accumulate(above[negative], axis=0)
@@ -122,18 +108,16 @@ def join_sets(sets: Bools, thresholds: Floats) -> Ints:
 
 
 def best_sets(p: Floats, q: Floats, thresholds: Floats) -> Bools:
-    """For each threshold the set of cells with the largest sum of p − e^t·q; shape (T, cells).
-
-    p, q: shares of the draws of D and of D' in each cell, (cells,), in the cells' order. A half-line, two of them, or an
-    interval, whichever gains most; an empty set where nothing gains. Heuristic: it says where to look, and bounds nothing.
-    """
+    """For each threshold the half-line, two of them or interval with the largest sum of p − e^t·q, (T, cells). Heuristic."""
     return np.array([_best(p - np.exp(t) * q) for t in thresholds]).reshape(thresholds.size, p.size)
 
 
 def _best(gain: Floats) -> Bools:
     best = np.zeros(gain.size, np.bool_)
     upto = np.concatenate([[0.0], np.cumsum(gain)])
-    left, right = _two_ends(upto)
+    left, right = _middle(-upto)  # two half-lines, of which either may be empty: what is left of the least interval
+    if right <= left:
+        left = right = gain.size
     first, last = _middle(upto)
     ends = upto[left] + upto[-1] - upto[right]
     if upto[last] - upto[first] > ends:
@@ -142,15 +126,6 @@ def _best(gain: Floats) -> Bools:
         best[:left] = True
         best[right:] = True
     return best
-
-
-def _two_ends(upto: Floats) -> tuple[int, int]:
-    """Cells before the first number and from the second on: two half-lines, of which either may be empty.
-
-    Their complement is the interval with the least sum.
-    """
-    first, last = _middle(-upto)
-    return (first, last) if last > first else (int(upto.size - 1), int(upto.size - 1))
 
 
 def _middle(upto: Floats) -> tuple[int, int]:
@@ -163,10 +138,7 @@ def _middle(upto: Floats) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """What training samples teach before refining: cells of the line, or values, and each loss's own L̂ there.
-
-    losses: (losses, cells) natural log, ±inf allowed. projection: of vector outputs, None of scalars.
-    """
+    """What training teaches before refining: cells or values, each loss's L̂ there, and what brings vectors to the line."""
 
     cells: LineCells | Distinct
     losses: Floats
@@ -218,16 +190,11 @@ def restore_counter(state: Mapping[str, NDArray[Any]], loss: Loss) -> Counter:
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """What the tallies teach.
+    """What the tallies teach."""
 
-    classes: each cell's class of the final L̂, (cells,) int64 from 0 to 2T. chosen: which candidate decided each threshold.
-    judged: the tallies of both stages by class, (2, 2T + 1) int64, each by sets that were learned from the other stage, so
-    that they tell what to expect of fresh outputs.
-    """
-
-    classes: Ints
-    chosen: list[str]
-    judged: Ints
+    classes: Ints  # (cells,), each cell's class of the final L̂, from 0 to 2T
+    chosen: list[str]  # which candidate decided each threshold
+    judged: Ints  # (2, 2T + 1), tallies of both stages by sets that were learned from the other stage, as fresh outputs would be
 
     def counter(self, pilot: Pilot, thresholds: Floats) -> Counter:
         """The counter of these classes."""
@@ -244,33 +211,21 @@ def by_class(classes: Ints, tally: CellTally, thresholds: Floats) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Taught:
-    """What draws teach of cells.
-
-    losses: L̂ that other losses learned, (cells,) each, natural log, ±inf allowed, by name.
-    """
+    """What draws teach of cells: their tally, and by name L̂ that other losses learned, (cells,) each."""
 
     tally: CellTally
     losses: Mapping[str, Floats]
 
 
 def refine(pilot: Pilot, learned: CellTally, validation: CellTally, thresholds: Floats) -> Refined:
-    """L̂ on the cells, from the tallies of the refining and of the validation draws.
-
-    Its own candidates are those of `decide`, and the L̂ of each of the pilot's losses ("pilot 0" and so on).
-    """
+    """L̂ on the cells from tallies of refining and validation draws; the pilot's losses ("pilot 0", …) are candidates."""
     own = {f"pilot {at}": losses for at, losses in enumerate(pilot.losses)}
     halves = Taught(learned, own), Taught(validation, own)
     return decide(pilot.cells, halves, Taught(learned + validation, own), thresholds)
 
 
 def decide(cells: LineCells | Distinct, halves: tuple[Taught, Taught], whole: Taught, thresholds: Floats) -> Refined:
-    """L̂ on the cells, from what two halves of some draws teach, and what both together do.
-
-    The default is a smoothing spline of the log-ratio, or the counts themselves where cells are values. Candidates are the
-    empirically best half-lines and intervals, and the L̂ of other losses. Each half judges what the other one teaches; at
-    each threshold another than the default is taken only where both together resolve that it is better
-    (`hpcdp.losses.refined`). What was chosen is then what both teach.
-    """
+    """L̂ on the cells: each half judges what the other one teaches; what both resolve is taken as both teach it."""
     one, other = halves
     folds = [Fold(_candidates(cells, a, thresholds), b.tally) for a, b in ((one, other), (other, one))]
     chosen = choose(folds, thresholds)

@@ -24,7 +24,7 @@ from hpcdp.losses.kind import refuse_strings
 from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.line.step import ProjectedCounter, StepCounter, restore_steps
 from hpcdp.losses.parameters import PRODUCTS, SmoothParameters
-from hpcdp.losses.protocol import Outputs, Side, ascending
+from hpcdp.losses.protocol import Arrays, Outputs, Side, ascending
 
 __all__ = ["Smooth", "SmoothLine", "SmoothParameters", "SmoothVectors"]
 
@@ -41,7 +41,7 @@ _RESOLVED = 2.0  # standard errors by which degree 2 must be better on outputs t
 
 
 @dataclass(frozen=True, eq=False)
-class Predictor:
+class Predictor(Arrays):
     """A polynomial in scaled columns: centre, scale, linear (d,); products (d, d), upper, or (0, 0) of degree 1."""
 
     centre: Floats
@@ -56,16 +56,6 @@ class Predictor:
         out = np.empty(rows.shape[0])
         predict(rows, self.centre, self.scale, _STRAIGHT, self.constant, self.linear, self.products, out)
         return out
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays that `restore` needs."""
-        return {name: np.asarray(getattr(self, name)) for name in self.__dataclass_fields__}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, NDArray[Any]]) -> Predictor:
-        """The predictor that `state` came from."""
-        constant = float(state["constant"])
-        return cls(state["centre"], state["scale"], constant, state["linear"], state["products"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +81,7 @@ class _Task:
 
 
 def learn_predictor(p: Side, q: Side, degree: Literal["auto", 1, 2]) -> tuple[Predictor, Floats, Floats]:
-    """The predictor, and coordinates (size,) of the training outputs (size, d) of both sides to calibrate it on.
-
-    "auto" takes degree 2 where it is better by 2 standard errors of the log-likelihood of outputs it did not learn from.
-    With fewer than 200 outputs a feature the coordinates are those of predictors that did not learn from the output.
-    """
+    """The predictor, and coordinates (size,) of the training outputs of both sides to calibrate it on."""
     few = [np.asarray(side.spread(_SAMPLE), np.float64) for side in (p, q)]
     centre, scale = _scales(np.concatenate(few))
     offset = float(np.log(max(1, p.draws)) - np.log(max(1, q.draws)))
@@ -207,10 +193,7 @@ def _likelihood(task: _Task, degree: int, theta: Floats) -> tuple[float, Floats,
 
 @kernel()
 def predict(rows, centre, scale, straight, constant, linear, products, out):  # type: ignore[no-untyped-def]
-    """out[i] = constant + Σ z_j·(linear_j + Σ_{l >= j} products_jl·z_l) of rows (size, d); products (d, d) or (0, 0).
-
-    z is (x − centre)/scale; beyond ±straight it grows with the logarithm only.
-    """
+    """constant + Σ z_j·(linear_j + Σ_{l >= j} products_jl·z_l) of rows (size, d), z scaled, a logarithm beyond ±straight."""
     d = rows.shape[1]
     z = centre.copy()
     for i in range(rows.shape[0]):
@@ -248,11 +231,7 @@ class SmoothLine:
 
     def score(self, outputs: Outputs) -> Floats:
         """L̂ of each output of shape (size,) or (size, 1), shape (size,), natural log."""
-        return self.losses[self.cells.lookup.runs(self.coordinate(outputs))]
-
-    def coordinate(self, outputs: Outputs) -> Floats:
-        """Where each output lies on the line: the output itself, shape (size,), float64."""
-        return np.ascontiguousarray(outputs, np.float64).reshape(-1)
+        return self.losses[self.cells.lookup.runs(np.ascontiguousarray(outputs, np.float64).reshape(-1))]
 
     def counter(self, thresholds: Floats) -> StepCounter:
         """A counter for sorted distinct thresholds, shape (T,)."""

@@ -22,7 +22,7 @@ from hpcdp.losses import VIEWS
 from hpcdp.losses.distinct import Distinct
 from hpcdp.losses.frequency import Frequency, FrequencyCounter, FrequencyModel
 from hpcdp.losses.parameters import FrequencyParameters
-from hpcdp.losses.protocol import Counter, Decides, Decision, Loss, Model, Outputs, Side, ascending
+from hpcdp.losses.protocol import Counter, Decides, Decision, Loss, Model, Outputs, Side, ascending, decided
 from hpcdp.mechanisms.outputs import canonicalise
 from hpcdp.mechanisms.special import has_special, is_special
 from hpcdp.mechanisms.user_code import import_callable
@@ -54,7 +54,6 @@ class _SpecialCounter:
         return self.others.counter(self.thresholds)
 
     def count(self, outputs: Outputs) -> NDArray[np.int64]:
-        """Histogram over the 2T + 1 classes, shape (2T + 1,), int64."""
         if self.numbers is not None and not has_special(outputs):
             return self.numbers.count(outputs)
         plain, rest, _ = split(outputs)
@@ -71,14 +70,14 @@ class _SpecialCounter:
 
 
 @dataclass(frozen=True, eq=False)
-class _SpecialModel:
-    """The same of a model."""
+class _SpecialModel(Decides):
+    """The same of a model. sides: training outputs with special values, of each side."""
 
     numbers: Model | None
     others: FrequencyModel
+    sides: tuple[Outputs, Outputs] = ()  # type: ignore[assignment]
 
     def score(self, outputs: Outputs) -> Floats:
-        """L̂ of each output, shape (size,)."""
         if self.numbers is not None and not has_special(outputs):
             return self.numbers.score(outputs)
         plain, rest, rows = split(outputs)
@@ -87,26 +86,14 @@ class _SpecialModel:
         scores[~rows] = self.others.score(np.zeros_like(plain)) if self.numbers is None else self.numbers.score(plain)
         return scores
 
-    def counter(self, thresholds: Floats) -> Counter:
-        """A counter for sorted distinct thresholds, shape (T,)."""
-        return _SpecialCounter(
-            None if self.numbers is None else self.numbers.counter(thresholds), self.others, thresholds
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _SpecialDeciding(_SpecialModel):
-    """The same of a model that chooses among estimators. sides: training outputs with special values, of each side."""
-
-    sides: tuple[Outputs, Outputs]
-
-    def decide(self, thresholds: Floats) -> tuple[Counter, Decision]:
-        """The counter, and how that of the other outputs was chosen."""
-        assert isinstance(self.numbers, Decides)
-        own, decision = self.numbers.decide(thresholds)
-        rest = self.others.counter(thresholds)
-        judged = decision.judged + np.stack([rest.count(side) for side in self.sides])
-        return _SpecialCounter(own, self.others, thresholds), replace(decision, judged=judged)
+    def decide(self, thresholds: Floats) -> tuple[Counter, Decision | None]:
+        """The counter, and how that of the other outputs was chosen, if it was."""
+        own, decision = (None, None) if self.numbers is None else decided(self.numbers, thresholds)
+        if decision is not None:
+            rest = self.others.counter(thresholds)
+            judged = decision.judged + np.stack([rest.count(side) for side in self.sides])
+            decision = replace(decision, judged=judged)
+        return _SpecialCounter(own, self.others, thresholds), decision
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,10 +114,7 @@ class WithSpecial:
             both = [np.concatenate([of, np.zeros_like(side.outputs)]) for of, side in ((others, one), (rest, other))]
             return _SpecialModel(None, Frequency().fit(Side(both[0], p.draws), Side(both[1], q.draws)))
         special = Frequency().fit(Side(others, p.draws), Side(rest, q.draws))
-        own = self.loss.fit(one, other)
-        return (
-            _SpecialDeciding(own, special, (others, rest)) if isinstance(own, Decides) else _SpecialModel(own, special)
-        )
+        return _SpecialModel(self.loss.fit(one, other), special, (others, rest))
 
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> Counter:
         """The counter whose `state` this is."""
@@ -167,16 +151,7 @@ def value(outputs: Outputs) -> Outputs:
 
 
 def bits(outputs: Outputs) -> Outputs:
-    """Class of the bits of each real: its sign, its exponent and the exponent of its lowest bit that is set.
-
-    Zeros of both signs and every payload of NaN are classes of their own. A float32 has the classes of the same number.
-
-    Args:
-        outputs: float64, shape (size,) or (size, d); others are given back.
-
-    Returns:
-        int64 of that shape.
-    """
+    """Class of the bits of each real, int64: its sign, its exponent and that of its lowest bit that is set; not of others."""
     if outputs.dtype.kind != "f":
         return outputs
     words = np.ascontiguousarray(outputs, np.float64).view(np.uint64)
@@ -192,11 +167,7 @@ def bits(outputs: Outputs) -> Outputs:
 
 
 def view_named(name: str, folder: Path) -> View:
-    """The view of this name: hpcdp's own, an entry point, or "package.module:function". folder: the study's.
-
-    Raises:
-        StudyError: there is no such function.
-    """
+    """The view of this name: hpcdp's own, an entry point, or "package.module:function" there; StudyError where there is none."""
     if name in VIEWS:
         return {"value": value, "bits": bits}[name]
     plugin = load_plugin(GROUP, name) if name in plugins(GROUP) else import_callable(name, folder, "estimate.view")
@@ -225,37 +196,24 @@ class _Counter:
     own: Counter
 
     def count(self, outputs: Outputs) -> NDArray[np.int64]:
-        """Histogram over the classes."""
         return self.own.count(self.view(outputs))
 
     def state(self) -> dict[str, NDArray[Any]] | None:
-        """That of the counter of features."""
         return self.own.state()
 
 
 @dataclass(frozen=True, eq=False)
-class _Model:
+class _Model(Decides):
     """Scores what a view makes of outputs."""
 
     view: View
     own: Model
 
     def score(self, outputs: Outputs) -> NDArray[np.float64]:
-        """L̂ of each output."""
         return self.own.score(self.view(outputs))
 
-    def counter(self, thresholds: NDArray[np.float64]) -> Counter:
-        """A counter for these thresholds."""
-        return _Counter(self.view, self.own.counter(thresholds))
-
-
-class _Deciding(_Model):
-    """The same of a model that chooses among estimators."""
-
-    def decide(self, thresholds: NDArray[np.float64]) -> tuple[Counter, Decision]:
-        """The counter, and how it was chosen."""
-        assert isinstance(self.own, Decides)
-        counter, decision = self.own.decide(thresholds)
+    def decide(self, thresholds: NDArray[np.float64]) -> tuple[Counter, Decision | None]:
+        counter, decision = decided(self.own, thresholds)
         return _Counter(self.view, counter), decision
 
 
@@ -276,8 +234,7 @@ class Viewed:
 
     def fit(self, p: Side, q: Side) -> Model:
         """Learn from what the view makes of training outputs of D (p) and D' (q)."""
-        own = self.loss.fit(*(self._seen(side) for side in (p, q)))
-        return (_Deciding if isinstance(own, Decides) else _Model)(self.view, own)
+        return _Model(self.view, self.loss.fit(self._seen(p), self._seen(q)))
 
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: NDArray[np.float64]) -> Counter:
         """The counter whose `state` this is."""

@@ -39,13 +39,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """The kinds of batches of a database whose equal neighbouring rows form runs.
+    """The kinds of batches of a database whose equal neighbouring rows form runs."""
 
-    counts: (kinds, runs), how many rows each run gives. probabilities: (kinds,), of sum 1.
-    """
-
-    counts: Ints
-    probabilities: Array
+    counts: Ints  # (kinds, runs), how many rows each run gives
+    probabilities: Array  # (kinds,), of sum 1
 
 
 def check_batch(rows: int, batch: int | None, rate: float | None) -> None:
@@ -69,11 +66,7 @@ def find_runs(rows: NDArray[Any]) -> tuple[Ints, tuple[int, ...]]:
 
 @lru_cache(maxsize=64)  # a database is drawn from many times
 def enumerate_batches(lengths: tuple[int, ...], batch: int | None, rate: float | None) -> Kinds | None:
-    """Return every kind of batch from runs of these lengths; None where there are too many to count.
-
-    The probability of a kind is the product of binomial coefficients that the hypergeometric law has, or of binomial
-    probabilities with `rate`.
-    """
+    """Every kind of batch from runs of these lengths with its probability; None where there are too many to count."""
     rows = sum(lengths)
     if len(lengths) > _MOST_NUMBERS:
         return None

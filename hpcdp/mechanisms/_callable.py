@@ -24,16 +24,13 @@ _ONE = "mechanism(database, rng, **parameters)"
 
 @dataclass(frozen=True)
 class CallableMechanism:
-    """A mechanism function bound to its parameters. vectorised: whether it takes `size`; takes_rng: whether `rng`.
-
-    catching: its calls, where some exceptions are outputs.
-    """
+    """A mechanism function bound to its parameters."""
 
     function: Callable[..., Any]
     parameters: Mapping[str, Any]
-    vectorised: bool
+    vectorised: bool  # whether it takes `size`
     takes_rng: bool = True
-    catching: Catching | None = None
+    catching: Catching | None = None  # its calls, where some exceptions are outputs
 
     def draw(self, database: Any, size: int, rng: np.random.Generator) -> Any:
         """`size` outputs as the function returns them; whatever it raises becomes a MechanismError."""
@@ -69,12 +66,8 @@ class CallableMechanism:
         rngs: Callable[[int], Any],
         keep: Callable[[Any], Any],
     ) -> list[Any]:
-        """`size` outputs, each of a call of its own, guarded once for all of them.
-
-        database: makes a new copy for each call. rngs: makes the generator of an output, of its number, which is closed when
-        the output is there. keep: of what such a call returns for one output, what is kept of it.
-        """
-        kept = []
+        """`size` outputs, each of a call, a copy of the database and a generator of its own, guarded once for all of them."""
+        kept = []  # of what a call returns for one output, what `keep` makes of it
         with Blamed("the mechanism", MechanismError) as guard:
             for number in range(size):
                 rng = rngs(number)
@@ -114,11 +107,8 @@ def bind(
     reproducible: bool = True,
     keys: tuple[str, str] = ("mechanism.call", "mechanism.parameters"),
 ) -> CallableMechanism:
-    """Check a function's signature against the contract and the study's parameters.
-
-    reproducible: whether all its randomness must come from rng; without that it need not take rng. keys: of the study,
-    that name the function and its parameters, for messages.
-    """
+    """Check a function's signature against the contract and the study's parameters; keys: of the study, for messages."""
+    # reproducible: whether all its randomness must come from rng; without that it need not take rng
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

@@ -37,10 +37,7 @@ _TYPES = (*_NUMBERS, "string", "variable_length_bytes", "fixed_length_utf32", "n
 
 
 def read_foreign(path: Path) -> NDArray[Any]:
-    """A whole array of numbers or strings that others wrote, compressed or not, of format 2 or 3.
-
-    Raises ValueError, or another error, where it has another form; OSError where a file cannot be read.
-    """
+    """A whole array of numbers or strings that others wrote, of format 2 or 3; an error where it has another form."""
     old = not (path / "zarr.json").is_file()
     metadata = read_metadata(path / ".zarray", 2) if old else read_metadata(path / "zarr.json")
     if old:

@@ -16,11 +16,7 @@ from hpcdp._base.kernels import kernel
 
 @kernel()
 def fill_places(uniforms, rows, sizes, places):  # type: ignore[no-untyped-def]
-    """Fill row i of places (draws, width) with sizes[i] different numbers below `rows`, every set being as likely.
-
-    uniforms: in [0, 1), one for each number that is drawn. sizes: (draws,) int64, at most `width` and `rows`. places:
-    int64; what lies beyond a row's size stays as it is.
-    """
+    """Fill row i of places (draws, width) with sizes[i] different numbers below `rows`, every set being as likely."""
     deck = np.arange(rows)
     used = 0
     for draw in range(places.shape[0]):
@@ -65,12 +61,8 @@ def _noise(uniform):  # type: ignore[no-untyped-def]
 
 @kernel()
 def draw_above(gaps, threshold, rho_scale, nu_scale, redraw, release, uniforms, index, value):  # type: ignore[no-untyped-def]
-    """Draw until the uniforms may not do for one more, or `index` is full; returns how many draws were made.
-
-    gaps: threshold minus answers, (K,) float64. redraw: whether rho is drawn anew after each "above". release: whether
-    noisy answers are written. uniforms: (n,) in [0, 1). index: (size, cutoff) int64, indices of the "above", else K.
-    value: (size, cutoff) float64, the noisy answers, else 0.
-    """
+    """Draw until the uniforms may not do for one more, or `index` is full; returns how many draws were made."""
+    # gaps: threshold minus answers, (K,). index, value: (size, cutoff), of the "above" and their noisy answers, else K and 0
     queries, cutoff = gaps.size, index.shape[1]
     used, draw = 0, 0
     while draw < index.shape[0] and used + queries + cutoff <= uniforms.size:
@@ -106,14 +98,10 @@ def draw_above(gaps, threshold, rho_scale, nu_scale, redraw, release, uniforms, 
 
 @kernel()
 def draw_bits(gaps, place, rho_scale, nu_scale, uniforms, bits):  # type: ignore[no-untyped-def]
-    """Fill bits (size, K): which queries are above, all with the rho of their draw.
-
-    gaps: distinct gaps, (m,) float64. place: (K,) int64, the gap of each query. nu_scale: of the noise of a query, 0 for
-    none. uniforms: (size, K + 1), or (size, 1) without noise.
-    """
+    """Fill bits (size, K): which queries are above, of distinct gaps in their places, all with the rho of their draw."""
     tails = np.empty(gaps.size)
     for draw in range(bits.shape[0]):
-        rho = rho_scale * _noise(uniforms[draw, 0])
+        rho = rho_scale * _noise(uniforms[draw, 0])  # uniforms: (size, K + 1), or (size, 1) where queries have no noise
         for k in range(gaps.size):
             if nu_scale > 0.0:
                 tails[k] = _tail((gaps[k] + rho) / nu_scale)

@@ -196,10 +196,7 @@ def _shorten(text: str) -> str:
 def bind_program(
     command: Sequence[str], timeout: float, start_timeout: float, parameters: Mapping[str, Any], folder: Path
 ) -> ProgramMechanism:
-    """Check that the program is there and that its parameters can be sent; StudyError tells what is wrong.
-
-    A command with a slash is a path, relative to the study's folder; without one it is looked for on the PATH.
-    """
+    """Check that the program (a path, or on the PATH) is there and its parameters can be sent; StudyError tells what is wrong."""
     name = command[0]
     path = shutil.which(str(folder / name) if "/" in name else name)
     if path is None:
@@ -220,13 +217,10 @@ def name_program(command: Sequence[str]) -> str:
 
 
 def program_digest(command: Sequence[str], folder: Path) -> str:
-    """Digest of the command and of the files that it names.
-
-    An executable that is a link is left out: such is the interpreter of a virtual environment, which differs between
-    machines and does not make the mechanism.
-    """
+    """Digest of the command and of the files that it names."""
     first, *rest = command
     paths = [folder / part for part in rest]
+    # a link is left out: such is the interpreter of a virtual environment, which differs between machines
     if "/" in first and not (folder / first).is_symlink():
         paths.insert(0, folder / first)
     parts = [canonical_json(list(command))]

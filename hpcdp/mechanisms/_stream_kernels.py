@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
@@ -50,15 +49,6 @@ NORMAL, LAPLACE, EXPONENTIAL, UNIFORM = 0, 1, 2, 3
 """Kinds of variates: standard normal, standard Laplace, standard exponential, [0, 1) in steps of 2^-53."""
 
 
-def _bitcast(result_type: Any, given: Any, to: Any) -> Any:
-    """A function of compiled code that takes the same 64 bits for another type."""
-
-    def compiled(_: Any, value: Any) -> Any:  # noqa: ARG001  # its name is the argument's
-        return result_type(given), lambda _, builder, __, values: builder.bitcast(values[0], to)
-
-    return intrinsic(compiled)
-
-
 def _widen(_: Any) -> Any:
     """Lets loops of the function that calls it use registers of 512 bits, where LLVM prefers 256; each of them must."""
 
@@ -69,16 +59,21 @@ def _widen(_: Any) -> Any:
 
 
 _wide: Any = intrinsic(_widen)
-_as_float = _bitcast(types.float64, types.uint64, ir.DoubleType())
-_as_bits = _bitcast(types.uint64, types.float64, ir.IntType(64))
+
+
+@kernel(inline="always")
+def _as_float(bits):  # type: ignore[no-untyped-def]
+    return np.uint64(bits).view(np.float64)
+
+
+@kernel(inline="always")
+def _as_bits(number):  # type: ignore[no-untyped-def]
+    return np.float64(number).view(np.uint64)
 
 
 @kernel(error_model="numpy")
 def words(low, high, first, name, k0, k1):  # type: ignore[no-untyped-def]
-    """Words of counters first, first + 1, …: the low 64 bits of each, and the high ones.
-
-    name: the upper half of the counters. They differ in their lowest 32 bits alone, so that half of two rounds is one for all.
-    """
+    """Words of counters first, first + 1, …: the low 64 bits of each, and the high ones; name: the counters' upper half."""
     _wide()
     f0, f1, n0, n1 = first & _LOW, first >> _SHIFT, name & _LOW, name >> _SHIFT
     for i in range(low.size):
@@ -93,10 +88,7 @@ def words(low, high, first, name, k0, k1):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _middle(word, one):  # type: ignore[no-untyped-def]
-    """(word + 1/2) / 2^n of a word of n bits, rounded once: exact where it is small, as tails need it. one: 2^(52 - n).
-
-    The last of the 52 bits behind `one` is worth 2^-n, that of 2^32 times it 2^(32 - n): halves of a word take their place.
-    """
+    """(word + 1/2) / 2^n of a word of n bits, rounded once: exact where it is small, as tails need it. one: 2^(52 - n)."""
     above = one * 2.0**32
     high = _as_float((word >> _SHIFT) | _as_bits(above)) - above
     low = _as_float((word & _LOW) | _as_bits(one)) - one * (1.0 - 2.0**-53)
@@ -144,10 +136,7 @@ def _uniforms(word, out):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _normals(low, high, out):  # type: ignore[no-untyped-def]
-    """Box and Muller (1958): a radius from all 64 bits of one word, a direction from the other's; two variates.
-
-    In one loop, so that divisions and roots go on beside the polynomials.
-    """
+    """Box and Muller (1958), in one loop: a radius from all 64 bits of one word, a direction from the other's; two variates."""
     _wide()
     half = low.size
     for i in range(half):
@@ -179,13 +168,7 @@ def _fill_group(kind, group, name, k0, k1, word, out):  # type: ignore[no-untype
 
 @kernel(error_model="numpy")
 def fill(out, first, kind, name, k0, k1, scale, loc):  # type: ignore[no-untyped-def]
-    """loc + scale · (variates first, first + 1, … of a kind), of the stream of this name and key.
-
-    Args:
-        out: float64 (size,).
-        first: uint64, the index of the first.
-        name, k0, k1: uint64; of the keys 32 bits.
-    """
+    """loc + scale · (variates first, first + 1, … of a kind), of the stream of this name and key, into float64 (size,)."""
     _wide()
     word, spare = np.empty(GROUP, np.uint64), np.empty(GROUP, np.float64)
     group, skipped, done = first // np.uint64(GROUP), np.int64(first % np.uint64(GROUP)), 0
@@ -206,10 +189,7 @@ def fill(out, first, kind, name, k0, k1, scale, loc):  # type: ignore[no-untyped
 
 @kernel(error_model="numpy")
 def fill_integers(out, first, span, name, k0, k1, loc):  # type: ignore[no-untyped-def]
-    """loc + integers 0 to span − 1 (span 0: 2^64), uint64 (size,), modulo 2^64; one is the upper half of word · span.
-
-    No value's probability differs from another's by more than 2^-64, which no number of draws can tell for a span of 2^32.
-    """
+    """loc + integers 0 to span − 1 (span 0: 2^64), uint64, modulo 2^64: the upper half of word · span, even to 2^-64."""
     _wide()
     low, high = np.empty(_HALF, np.uint64), np.empty(_HALF, np.uint64)
     group, skipped, done = first // np.uint64(GROUP), np.int64(first % np.uint64(GROUP)), 0

@@ -29,11 +29,7 @@ def noise_scale(epsilon: float | None, sensitivity: float = 1.0, scale: float | 
 def noise_sigma(
     epsilon: float | None, delta: float | None, sensitivity: float = 1.0, sigma: float | None = None
 ) -> float:
-    """Return the standard deviation of Gaussian noise: `sigma`, or the classical calibration.
-
-    The classical calibration is sensitivity * sqrt(2 ln(1.25 / delta)) / epsilon (Dwork and Roth 2014,
-    Theorem A.1), of the L2 sensitivity. It is proved to give (epsilon, delta)-differential privacy for epsilon < 1.
-    """
+    """Return the deviation of Gaussian noise: `sigma`, or the classical calibration (Dwork and Roth 2014, Theorem A.1)."""
     choice = "either epsilon and delta, or sigma"
     if sigma is not None:
         if epsilon is not None or delta is not None:
@@ -44,7 +40,7 @@ def noise_sigma(
     mass = real("delta", delta, "a number between 0 and 1, both excluded")
     if not 0.0 < mass < 1.0:
         raise refusal("delta", delta, "a number between 0 and 1, both excluded")
-    spread = math.sqrt(2.0 * math.log(1.25 / mass))
+    spread = math.sqrt(2.0 * math.log(1.25 / mass))  # proved to give (epsilon, delta)-DP for epsilon < 1
     classical = positive("sensitivity", sensitivity) * spread / positive("epsilon", epsilon)
     return positive("sensitivity * sqrt(2 ln(1.25 / delta)) / epsilon", classical)
 
@@ -65,16 +61,23 @@ def _flat(databases: NDArray[Any], many: bool) -> Array:
     return rows[:, 0] if rows.shape[1] == 1 else rows
 
 
+def rows_of_numbers(
+    databases: NDArray[Any], many: bool, accepted: str = "numbers of shape (rows,) or (rows, columns)"
+) -> tuple[NDArray[Any], tuple[int, ...]]:
+    """Return databases, one or many, as an array, and the shape of each; refuse what is no rows of numbers."""
+    databases = np.asarray(databases)
+    shape = databases.shape[many:]
+    if len(shape) not in (1, 2) or databases.dtype.kind not in "biuf":
+        raise refusal("database", databases, accepted)
+    return databases, shape
+
+
 class Added(NamedTuple):
-    """Noise that is added to the numbers of one database, or of many.
+    """Noise that is added to the numbers of one database, or of many."""
 
-    centres: float64 of any shape of one database, (size,) or (size, d) of many. noise: "laplace", "gaussian", or None for
-    none. spread: the scale of Laplace noise, the standard deviation of Gaussian noise.
-    """
-
-    centres: NDArray[Any]
-    noise: str | None
-    spread: float = 0.0
+    centres: NDArray[Any]  # float64 of any shape of one database, (size,) or (size, d) of many
+    noise: str | None  # "laplace", "gaussian", or None for none
+    spread: float = 0.0  # the scale of Laplace noise, the standard deviation of Gaussian noise
 
     def draw(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """`size` outputs of the one database: (size,) for one number, else (size, d)."""
@@ -196,15 +199,10 @@ def noisy_sum(databases: NDArray[Any], many: bool, *, sigma: float | None = None
 
     Returns float64 of shape (size,) for numbers or one column, else (size, columns).
     """
-    noise, databases = sum_noise(sigma, scale), np.asarray(databases)
-    shape = databases.shape[many:]
-    if (
-        len(shape) not in (1, 2)
-        or 0 in shape[1:]
-        or databases.dtype.kind not in "biuf"
-        or not np.isfinite(databases).all()
-    ):
-        raise refusal("database", databases, "finite numbers of shape (rows,) or (rows, columns)")
+    noise, accepted = sum_noise(sigma, scale), "finite numbers of shape (rows,) or (rows, columns)"
+    databases, shape = rows_of_numbers(databases, many, accepted)
+    if 0 in shape[1:] or not np.isfinite(databases).all():
+        raise refusal("database", databases, accepted)
     sums = databases.astype(np.float64).sum(axis=int(many))
     return Added(np.asarray(sums[:, 0] if many and shape[1:] == (1,) else sums), *noise)
 
@@ -295,10 +293,7 @@ def _clipped(
     low, high = real("lower", lower), real("upper", upper)
     if not low < high:
         raise refusal("lower, upper", (lower, upper), "lower < upper")
-    databases = np.asarray(databases)
-    shape = databases.shape[many:]
-    if len(shape) not in (1, 2) or databases.dtype.kind not in "biuf":
-        raise refusal("database", databases, "an array of numbers of shape (rows,) or (rows, columns)")
+    databases, shape = rows_of_numbers(databases, many)
     columns = 1 if len(shape) == 1 else shape[1]
     if integer("column", column, 0) >= columns:
         raise refusal("column", column, f"a column of the database, 0 to {columns - 1}")

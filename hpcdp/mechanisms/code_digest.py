@@ -48,12 +48,8 @@ _OF_CODE = (frozenset, types.CodeType, types.ModuleType, *_PARTS, *_SLOTS)
 
 
 def digest_function(function: Callable[..., Any], code_alone: bool = False) -> str:
-    """The digest of any callable, 32 hexadecimal digits, the same in every process; StudyError names what has none.
-
-    code_alone: of bytecode, which is what a process has loaded and no file says, and of functions, classes and constants that
-    it reads, but of nothing that calls may fill or change, such as a table of what is known already: so that a process that
-    has called it and one that has not agree.
-    """
+    """The digest of any callable, 32 hexadecimal digits, the same in every process; StudyError names what has none."""
+    # code_alone: bytecode, and nothing that calls may fill or change: a process that has called it agrees with one that has not
     return digest_bytes(b"function", _Walk(code_alone).digest(function, _name_of(function)))
 
 
@@ -77,9 +73,8 @@ def is_own(module: str | None) -> bool:
     if top == "hpcdp":
         return False
     file = getattr(sys.modules.get(str(module)), "__file__", None)
-    if (
-        top and top not in sys.modules and (spec := importlib.util.find_spec(top)) is not None
-    ):  # a function imports it later
+    # a function may import it later
+    if top and top not in sys.modules and (spec := importlib.util.find_spec(top)) is not None:
         file = spec.origin if spec.has_location else None
     return top not in sys.stdlib_module_names if file is None else not _is_installed(file)
 
@@ -103,13 +98,10 @@ def _is_of_a_package(function: types.FunctionType) -> bool:
 
 
 class _Walk:
-    """Digests of values, by kinds. What is being digested further up is told by how far up it is.
-
-    modules: the user's own whose functions and classes were met.
-    """
+    """Digests of values, by kinds. What is being digested further up is told by how far up it is."""
 
     def __init__(self, code_alone: bool = False) -> None:
-        self.modules: set[str] = set()
+        self.modules: set[str] = set()  # the user's own whose functions and classes were met
         self._code_alone = code_alone
         self._done: dict[int, tuple[bytes, Any]] = {}  # with the object, so that no other gets its number
         self._within: list[int] = []
@@ -186,11 +178,11 @@ class _Walk:
             inner, options = getattr(value, "py_func", None) or value.__wrapped__, getattr(value, "targetoptions", {})
             texts = repr(sorted(map(repr, options.items()))).encode()
             yield from (b"wrapped", _named(kind), texts, self.digest(inner, where))
-        elif _is_of(value, "pandas", ("DataFrame", "Series", "Index")):
+        elif is_of(value, "pandas", "DataFrame", "Series", "Index"):
             yield from self._frame(value, where)
-        elif _is_of(value, "pandas", ("CategoricalDtype",)):
+        elif is_of(value, "pandas", "CategoricalDtype"):
             yield from (b"categories", *self._all((value.ordered, value.categories), where))
-        elif _is_of(value, "pandas.api.extensions", ("ExtensionDtype",)):  # which keep what they have worked out
+        elif is_of(value, "pandas.api.extensions", "ExtensionDtype"):  # which keep what they have worked out
             yield from (b"dtype", _named(kind), repr(value).encode())
         else:
             yield from self._object(value, where)
@@ -295,7 +287,7 @@ def _named(kind: type) -> bytes:
     return (f"{kind.__module__}:{kind.__qualname__}" if not is_own(kind.__module__) else kind.__name__).encode()
 
 
-def _is_of(value: Any, package: str, names: tuple[str, ...]) -> bool:
+def is_of(value: Any, package: str, *names: str) -> bool:
     """Whether a value is of one of these classes of a package, which is loaded where it is."""
     module = sys.modules.get(package)
     return module is not None and isinstance(value, tuple(getattr(module, name) for name in names))

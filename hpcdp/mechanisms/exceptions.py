@@ -54,9 +54,8 @@ class _Start:
     path: list[str]
 
 
-_starts: dict[
-    str, _Start
-] = {}  # by the mechanism's name: later draws of this process may change variables and closures
+# by the mechanism's name: later draws of this process may change variables and closures
+_starts: dict[str, _Start] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +68,7 @@ class Catching:
 
     @classmethod
     def of(cls, call: partial[Any], raises: Sequence[str], folder: Path, path: str, digest: str | None) -> Catching:
-        """Resolve the names of classes. call: of a function and its parameters. path: of the function. digest: of one that no
-        import finds, which goes by value.
-        """
+        """Resolve the names of classes. digest: of a function that no import finds, which goes by value."""
         names = tuple(_resolved(name, folder) for name in raises)
         own, key = modules_of(call.args[0]) if digest else set(), repr((digest or path, call.args[1], names))
         if key not in _starts:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp._check import positive, refusal
-from hpcdp.mechanisms.additive import Added, additive
+from hpcdp.mechanisms.additive import Added, additive, rows_of_numbers
 
 
 @additive
@@ -81,14 +81,8 @@ def _count(
     name: str = "values",
     accepted: str = "a list of different finite numbers, or of rows of them as long as the database's",
 ) -> NDArray[np.int64]:
-    """The number of rows equal to each of k values: (k,) of one database, (size,) or (size, k) of many.
-
-    values: (k,) numbers, or (k, columns). name, accepted: what a refusal says of them.
-    """
-    databases = np.asarray(databases)
-    shape = databases.shape[many:]
-    if len(shape) not in (1, 2) or databases.dtype.kind not in "biuf":
-        raise refusal("database", databases, "numbers of shape (rows,) or (rows, columns)")
+    """The number of rows equal to each of k values, (k,) or (k, columns): (k,) of one database, (size,) or (size, k) of many."""
+    databases, shape = rows_of_numbers(databases, many)
     try:
         wanted = np.asarray(values)
     except ValueError:

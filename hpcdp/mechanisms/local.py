@@ -80,11 +80,7 @@ def rappor(
 
 
 def rappor_probabilities(*, f: float, p: float, q: float, one_time: bool = False) -> tuple[float, float]:
-    """Return the probabilities (p*, q*) that a reported bit is 1, where the filter's bit is 0 and where it is 1.
-
-    f/2 and 1 - f/2 for a one-time answer; else ½ f (p + q) + (1 - f) p and ½ f (p + q) + (1 - f) q (Erlingsson et al.
-    2014, Lemma 1).
-    """
+    """Return (p*, q*) that a reported bit is 1, where the filter's bit is 0 and 1 (Erlingsson et al. 2014, Lemma 1)."""
     if not isinstance(one_time, bool):
         raise refusal("one_time", one_time, "true or false")
     fair, low, high = fraction("f", f), fraction("p", p), fraction("q", q)
@@ -124,10 +120,7 @@ def _answer(rows: Ints, keep: float, others: int, rng: np.random.Generator, out:
 
 
 def response_rows(databases: NDArray[Any], many: bool, values: int) -> Ints:
-    """Return databases as int64 (size, rows), one as (1, rows); ValueError unless they hold 0 to values - 1, in rows.
-
-    many: whether there are many, along the first axis.
-    """
+    """Return databases as int64 (size, rows), one as (1, rows); ValueError unless they hold 0 to values - 1, in rows."""
     most, databases = integer("values", values, 2) - 1, np.asarray(databases)
     if databases.ndim == 1 + many and databases.size and databases.dtype.kind in "biuf":
         whole = databases.astype(np.int64)

@@ -217,7 +217,7 @@ def _canonical_array(array: NDArray[Any], size: int, fresh: bool = False, as_pri
             values, finite = array, settle(array.reshape(-1).view(np.uint64))
         else:
             values = np.add(array, 0.0, dtype=np.float64)  # −0.0 becomes 0.0
-            finite = _is_finite(values)
+            finite = np.isfinite(values).all()
         if not finite:
             encode(values)
         return np.ascontiguousarray(values)
@@ -227,13 +227,6 @@ def _canonical_array(array: NDArray[Any], size: int, fresh: bool = False, as_pri
         f"the mechanism returned an array of type {array.dtype}; "
         "accepted: booleans, integers, reals or strings, or an object array of tuples"
     )
-
-
-def _is_finite(values: NDArray[np.float64]) -> bool:
-    """Whether all are finite; their sum tells without an array of booleans, unless it overflows."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.add.reduce(values, axis=None)
-    return bool(np.isfinite(total) or np.isfinite(values).all())
 
 
 def _strings(array: NDArray[Any]) -> Outputs:
@@ -276,10 +269,7 @@ def describe(schema: Schema) -> str:
 
 
 def widest(schemas: list[Schema]) -> Schema:
-    """The one schema that all of these conform to, or MechanismError.
-
-    Vectors beside bytes may be sequences that happened to be of one length; drawing them in the schema tells.
-    """
+    """The one schema that all of these conform to, or MechanismError; vectors beside bytes may be sequences of one length."""
     order = ["bool", "int", "float", "bytes"]
     first = max(schemas, key=lambda s: order.index(s.kind))
     for schema in schemas:

@@ -17,17 +17,13 @@ Variant = Literal[1, 2, 3, 4, 5, 6]
 
 @dataclass(frozen=True)
 class SparseVector:
-    """A variant at its parameters.
+    """A variant at its parameters."""
 
-    rho: scale of the threshold's noise. nu: scale of a query's noise, 0 for none. redraw: whether the threshold's noise
-    is drawn anew after each "above". release: whether "above" shows the noisy answer. cutoff: None for all queries.
-    """
-
-    rho: float
-    nu: float
-    redraw: bool
-    release: bool
-    cutoff: int | None
+    rho: float  # scale of the threshold's noise
+    nu: float  # scale of a query's noise, 0 for none
+    redraw: bool  # whether the threshold's noise is drawn anew after each "above"
+    release: bool  # whether "above" shows the noisy answer
+    cutoff: int | None  # None for all queries
 
 
 def sparse_vector(

@@ -42,14 +42,11 @@ _MOST_INTEGER = max(_INTEGERS.values())
 
 @dataclass(frozen=True, eq=False)
 class Raised:
-    """An output that is an exception.
+    """An output that is an exception."""
 
-    place: of its class among those that the study names. name: of that class. database, seed: what the call had.
-    """
-
-    place: int
-    name: str
-    database: Any
+    place: int  # of its class among those that the study names
+    name: str  # of that class
+    database: Any  # what the call had
     seed: list[int]
 
 
@@ -74,10 +71,7 @@ def encode_none(items: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def fill_raised(numbers: NDArray[Any], places: dict[int, int]) -> NDArray[Any]:
-    """Outputs that are numbers, with others between them that are exceptions.
-
-    places: of each exception, by its place among all outputs, its class's place among those that the study names.
-    """
+    """Outputs that are numbers, with exceptions between them: places in all outputs, and of their classes among those named."""
     is_float = numbers.dtype.kind == "f" or not len(numbers)
     codes = _FLOATS if is_float else _INTEGERS
     size = len(numbers) + len(places)

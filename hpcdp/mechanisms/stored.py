@@ -32,11 +32,7 @@ _READ_SECONDS = 2e-8  # one output
 
 @dataclass
 class StoredSamples:
-    """Outputs read from files. files: one path per database, chosen by the database's one number.
-
-    A stage takes its samples from the permuted file: training from its start, testing from its end, so that either may
-    grow without touching what the other used.
-    """
+    """Outputs read from files, one path per database, chosen by the database's one number."""
 
     files: tuple[Path, ...]
     _cache: dict[int, NDArray[Any]] = field(default_factory=dict, repr=False)
@@ -81,6 +77,7 @@ class StoredSamples:
 
     def take(self, database: NDArray[Any], seed: int, key: str, stage: str, start: int, size: int) -> NDArray[Any]:
         """Samples start to start + size of a stage, in the order of the seeded permutation."""
+        # training from the permuted file's start, testing from its end: either may grow without touching what the other used
         total = self.total(database)
         if start + size > total:
             raise MechanismError(f"{self.describe(database)} holds {total} outputs, too few")
@@ -137,16 +134,16 @@ def files_digest(stored: StoredSamples) -> str:
     """Digest of all files' names, sizes and bytes."""
     parts: list[bytes] = []
     for path in stored.files:
-        members = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-        parts += [part for p in members for part in (p.name.encode(), p.read_bytes())]
+        parts += [part for member in _members(path) for part in (member.name.encode(), member.read_bytes())]
     return digest_bytes(b"files", *parts)
 
 
-def read_outputs(path: Path) -> NDArray[Any]:
-    """Outputs of one file: .npy, .csv, .parquet (columns side by side) or a Zarr array.
+def _members(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
 
-    A .csv of numbers may have a header; in a .csv of text every line is an output.
-    """
+
+def read_outputs(path: Path) -> NDArray[Any]:
+    """Outputs of one file: .npy, .csv (numbers, perhaps with a header, or text), .parquet (columns side by side) or Zarr."""
     suffix = path.suffix.lower()
     try:
         if suffix == ".npy":
@@ -217,14 +214,10 @@ _FEWEST = 2  # models that show what scores look like, however long that takes
 
 @dataclass
 class ScoredModels(StoredSamples):
-    """Stored samples, of which each is the score of one file, computed when it is first asked for.
+    """Stored samples, of which each is the score of one file, computed when it is first asked for, once in a process."""
 
-    models: the files of each database, in the order of their names. score: called with a file's path and the parameters;
-    a function of them alone. A process computes each score once; tasks of different processes score different files.
-    """
-
-    models: tuple[tuple[Path, ...], ...] = ()
-    score: Callable[..., Any] = float
+    models: tuple[tuple[Path, ...], ...] = ()  # the files of each database, in the order of their names
+    score: Callable[..., Any] = float  # called with a file's path and the parameters, a function of them alone
     parameters: Mapping[str, Any] = field(default_factory=dict)
     _scores: dict[Path, Outputs] = field(default_factory=dict, repr=False)
     _seconds: list[float] = field(default_factory=list, repr=False)
@@ -287,10 +280,7 @@ class ScoredModels(StoredSamples):
 
 
 def load_scores(parameters: Mapping[str, Any], folder: Path) -> ScoredModels:
-    """Validate `files`, `score` and `parameters` of the study; StudyError names what is wrong.
-
-    files: for each database a glob, or a list of files. score: "package.module:callable", called as score(path, **parameters).
-    """
+    """Validate `files`, for each database a glob or a list, `score` and `parameters`; StudyError names what is wrong."""
     where = "mechanism.parameters"
     unknown = sorted(set(parameters) - set(_ACCEPTED))
     if unknown:
@@ -335,8 +325,7 @@ def models_digest(models: ScoredModels) -> str:
     for number, paths in enumerate(models.models):
         parts.append(str(number).encode())
         for path in paths:
-            members = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-            parts += [part for member in members for part in (member.name.encode(), *_ends(member))]
+            parts += [part for member in _members(path) for part in (member.name.encode(), *_ends(member))]
     return digest_bytes(b"models", *parts)
 
 

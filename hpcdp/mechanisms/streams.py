@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -23,19 +22,15 @@ Floats = NDArray[np.float64]
 
 
 class Bits(PCG64):
-    """NumPy's PCG64, and beside it the counters of a `Stream`: its state is both, so that it goes where that goes.
-
-    words: four of 32 bits, which tell the stream. following: of each kind the index of the next variate. begun: where both
-    parts were at the last snapshot.
-    """
+    """NumPy's PCG64, and beside it the counters of a `Stream`: its state is both, so that it goes where that goes."""
 
     def __init__(self, seed: Any = None) -> None:
         super().__init__(seed)
-        # the first eight words are PCG64's
+        # four words of 32 bits, which tell the stream; the first eight are PCG64's
         self.words: list[int] = self._seed_seq.generate_state(12, np.uint32)[8:].tolist()  # type: ignore[attr-defined]
-        self.following = [0] * _KINDS
+        self.following = [0] * _KINDS  # of each kind the index of the next variate
         self.made: dict[int, tuple[int, NDArray[Any]]] = {}  # the last group of a kind that few were taken of
-        self.begun = self._place()
+        self.begun = self._place()  # where both parts were at the last snapshot
 
     def _place(self) -> list[int]:
         own: dict[str, Any] = super().state  # type: ignore[assignment]
@@ -101,12 +96,8 @@ class Bits(PCG64):
     def one(self, kind: int) -> Any:
         """The next standard variate alone, a float; of integers the next word, an int."""
         with self.lock:
-            place = self.following[kind]
-            self.following[kind] = (place + 1) & _ALL
-            cached = self.made.get(kind)
-            if cached is None or cached[0] != place // GROUP:
-                return self._group(kind, place // GROUP).item(place % GROUP)
-            return cached[1].item(place % GROUP)
+            group, place = divmod(self.reserve(kind, 1), GROUP)
+            return self._group(kind, group).item(place)
 
     def _group(self, kind: int, group: int) -> NDArray[Any]:
         cached = self.made.get(kind)
@@ -297,10 +288,4 @@ def broadcast_shape(size: Any, *given: Any) -> tuple[int, ...]:
 
 
 def _shape(size: Any) -> tuple[int, ...]:
-    try:
-        shape: tuple[int, ...] = (operator.index(size),)
-    except TypeError:
-        shape = tuple(operator.index(n) for n in size)
-    if min(shape, default=0) < 0:  # before anything is counted as drawn
-        raise ValueError("negative dimensions are not allowed")
-    return shape
+    return np.empty(size, np.bool_).shape  # ValueError where one is negative, before anything is counted as drawn

@@ -25,11 +25,8 @@ _MOST_CODE = 1 << 62
 
 
 def count_contents(places: Ints, rows: NDArray[Any]) -> tuple[Ints, Ints, Ints]:
-    """Group batches that hold equal rows in the same order: one draw of each group, how many it has, all draws by group.
-
-    places: int64 (draws, width), numbers of rows; the number of all rows stands for none, after the others. A group's place
-    follows from what its batches hold.
-    """
+    """Group batches that hold equal rows in the same order: one draw of each group, how many it has, all draws by group."""
+    # places: (draws, width), numbers of rows, the number of all for none. A group's place follows from what its batches hold.
     distinct, label = np.unique(rows, axis=0, return_inverse=True)
     labels = np.append(label.ravel() + 1, 0)[places]
     codes, span, base = np.zeros(places.shape[0], np.int64), 1, distinct.shape[0] + 1
@@ -43,10 +40,7 @@ def count_contents(places: Ints, rows: NDArray[Any]) -> tuple[Ints, Ints, Ints]:
 
 
 def join_outputs(parts: Sequence[tuple[Any, int]], order: NDArray[np.int64]) -> Any:
-    """Outputs of several calls in one array, where all returned arrays of numbers, or all of strings, of one shape, or a list.
-
-    parts: what each call returned, and for how many outputs it was asked. order: (size,), of each output its place.
-    """
+    """Outputs of calls for so many, each at its place: one array where all gave arrays of one kind and shape, or a list."""
     batches = [_outputs(raw, count) for raw, count in parts]
     if len(batches) == 1 and isinstance(batches[0], np.ndarray):
         joined = batches[0]
@@ -150,10 +144,7 @@ def bind_inner(
     reproducible: bool = False,
     name: str | None = None,
 ) -> CallableMechanism:
-    """Return the mechanism that is run on the batches, bound to its parameters.
-
-    reproducible: whether all its randomness must come from rng. name: of a callable, in messages.
-    """
+    """Return the mechanism that is run on the batches, bound to its parameters. name: of a callable, in messages."""
     where = "mechanism.parameters.mechanism"
     names = [built_in for built_in in BUILTINS if built_in != SUBSAMPLED]
     if callable(mechanism):
@@ -213,10 +204,7 @@ def _draw_singly(
 def _draw_each(
     inner: CallableMechanism, rows: NDArray[Any], many: bool, places: Ints, sizes: Ints, rng: np.random.Generator
 ) -> Any:
-    """One output of each batch; batches of one size are drawn together where the mechanism has a way for that.
-
-    rows: of one database, or of many, one for each batch.
-    """
+    """One output of each batch, of rows of one database or of many; those of one size together where there is a way."""
     parts: list[tuple[Any, int]] = []
     order = np.argsort(sizes, kind="stable")
     lengths, firsts = np.unique(sizes[order], return_index=True)
@@ -238,10 +226,7 @@ Place = tuple[str, ...]
 def bind_builtin(
     call: str, parameters: Mapping[str, Any], folder: Path, reproducible: bool = True
 ) -> tuple[CallableMechanism, str]:
-    """Return a built-in bound to its parameters, and the digest of its name and of the sources of the user's callables.
-
-    reproducible: as in the study; false is for a callable of the user's that is subsampled.
-    """
+    """Return a built-in bound to its parameters, and the digest of its name and of the sources of the user's callables."""
     named = named_callables(call, parameters)
     if not reproducible and not (call == SUBSAMPLED and ("mechanism",) in named):
         raise StudyError(f"mechanism.reproducible: {call} is reproducible; leave this key out")
@@ -262,10 +247,7 @@ def bind_builtin(
 
 
 def named_callables(call: str, parameters: Mapping[str, Any]) -> dict[Place, str]:
-    """Return the user's callables that a built-in's parameters name: "package.module:callable" by place.
-
-    The parameters of a built-in that is subsampled may name some too.
-    """
+    """Return the user's callables that a built-in's parameters, or those of a subsampled one, name, by place."""
     given: dict[Place, Any] = {(name,): parameters.get(name) for name in CALLABLES.get(call, ())}
     callables = {place: path for place, path in given.items() if isinstance(path, str) and ":" in path}
     inner, own = parameters.get("mechanism"), parameters.get("parameters")

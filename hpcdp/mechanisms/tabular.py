@@ -5,7 +5,6 @@ pandas is imported by none of this: what is no object of its is none of these.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,18 +14,12 @@ from numpy.typing import NDArray
 
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.keys import digest_json
-from hpcdp.mechanisms.code_digest import digest_value
+from hpcdp.mechanisms.code_digest import digest_value, is_of
 
 
 def is_frame(value: Any) -> bool:
     """Whether it is a DataFrame of pandas."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(value, pandas.DataFrame)
-
-
-def _is_series(value: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(value, pandas.Series)
+    return is_of(value, "pandas", "DataFrame")
 
 
 def plain_outputs(raw: Any) -> Any:
@@ -36,7 +29,7 @@ def plain_outputs(raw: Any) -> Any:
         if all(_is_numeric(column) for column in columns):
             return raw.to_numpy()
         return list(zip(*(_items(column) for column in columns), strict=True))
-    if _is_series(raw):
+    if is_of(raw, "pandas", "Series"):
         return raw.to_numpy() if _is_numeric(raw) else _items(raw)
     return raw
 
@@ -50,7 +43,7 @@ def plain_output(raw: Any) -> Any:
                 f"the mechanism returned a DataFrame of {len(rows)} rows as one output; accepted: of one row, a Series or a tuple"
             )
         return rows[0]
-    return plain_outputs(raw) if _is_series(raw) else raw
+    return plain_outputs(raw) if is_of(raw, "pandas", "Series") else raw
 
 
 def _is_numeric(column: Any) -> bool:
@@ -67,23 +60,17 @@ def _items(column: Any) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Frames:
-    """What makes DataFrames of the codes that a store holds: one for all of a study's, which have the same columns.
+    """What makes DataFrames of the codes that a store holds: one for all of a study's, which have the same columns."""
 
-    Codes are int64 of shape (rows, 1 + levels + columns): what kind of frame it is (a digest of its columns, dtypes and
-    index), the row's label, a number for each level of the index, its values. Numbers, booleans and times are their own 64
-    bits; all else is a digest of the value, and only this object, which no store holds, knows the value. So a frame's codes
-    say nothing of others beside it.
-    """
-
+    # Codes are int64 (rows, 1 + levels + columns): a digest of columns, dtypes and index, a number for each level of the index,
+    # the values: numbers, booleans and times their own 64 bits, all else a digest, whose value this object alone knows. So a
+    # frame's codes say nothing of others beside it.
     example: Any = field(repr=False)
     values: Mapping[int, Any] = field(repr=False)
 
     @classmethod
     def of(cls, frames: Sequence[Any], where: str, edits: Any = None) -> tuple[Frames, list[NDArray[np.int64]]]:
-        """Of some frames, and their codes; StudyError names `where` one is unlike the first, or has values without codes.
-
-        edits: a frame of rows that rows may be set to, whatever its index.
-        """
+        """Of some frames, and their codes; StudyError names `where` one, or `edits`, is unlike the first, or has no codes."""
         values: dict[int, Any] = {}
         codes = []
         for number, frame in enumerate(frames):

@@ -35,10 +35,7 @@ from hpcdp.mechanisms.code_digest import digest_function, is_own, modules_of
 
 
 def import_callable(path: str, folder: Path, where: str) -> Callable[..., Any]:
-    """The callable at "package.module:name", or what "package.module:make()" returns; StudyError says why it cannot be had.
-
-    where: the key that names it.
-    """
+    """The callable at "package.module:name", or what "package.module:make()" returns; StudyError names the key `where`."""
     target: Callable[..., Any] = import_object(path, folder, where)
     if not callable(target):
         raise StudyError(f"{where}: a callable; given: {path!r}, a {type(target).__name__}")
@@ -82,10 +79,7 @@ def import_object(path: str, folder: Path, where: str) -> Any:
 
 
 def refuse_call(function: Callable[..., Any], key: str, path: str, accepted: str, *given: Any, **named: Any) -> None:
-    """StudyError where a function cannot be called with such arguments, as far as its signature tells.
-
-    key, path: that name it. accepted: how it is called, in words.
-    """
+    """StudyError where a function cannot be called with such arguments, as far as its signature tells."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # of what is not written in Python
@@ -150,10 +144,7 @@ def _check_main(path: str, where: str) -> None:
 
 
 def source_digest(path: str, folder: Path) -> str:
-    """Digest of the source file that holds the callable, or of its name where there is no such file.
-
-    Where a module of a study's folder hands on what another one there defines, of both files.
-    """
+    """Digest of the source file that holds the callable, and of one in the folder that it is from; of its name without."""
     module_name, _, name = path.removesuffix("()").partition(":")
     module = _import(module_name, folder)
     own = _file_digest(module) or digest_bytes(b"name", path.encode())
@@ -208,12 +199,8 @@ def import_path(function: Callable[..., Any], folder: Path) -> str | None:
         return None
 
 
-_PLAIN = {
-    "importlib",
-    "_frozen_importlib",
-    "_frozen_importlib_external",
-    "zipimport",
-}  # pytest's own loader changes code
+# pytest's own loader changes code
+_PLAIN = {"importlib", "_frozen_importlib", "_frozen_importlib_external", "zipimport"}
 
 
 def _is_importable(name: str) -> bool:
@@ -237,13 +224,11 @@ def held(key: str) -> Any:
 
 @dataclass(frozen=True)
 class Parcel:
-    """Objects that go with each call to another process, by value. name: of the function, for messages. body: a pickle of the
-    objects, which only the processes of one run see. digests: of those that are functions, as they are when they leave.
-    """
+    """Objects that go with each call to another process, by value."""
 
-    name: str
-    body: bytes = field(repr=False)
-    digests: Mapping[str, str | None] = field(hash=False)
+    name: str  # of the function, for messages
+    body: bytes = field(repr=False)  # a pickle of the objects, which only the processes of one run see
+    digests: Mapping[str, str | None] = field(hash=False)  # of those that are functions, as they are when they leave
 
     @classmethod
     def of(cls, name: str, objects: Mapping[str, Any]) -> Parcel:

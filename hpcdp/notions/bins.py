@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from hpcdp.losses.histogram.counting import OutsideError
+from hpcdp.losses.histogram import OutsideError
 from hpcdp.notions.bounds import binomial_lower, binomial_upper
 
 Floats = NDArray[np.float64]

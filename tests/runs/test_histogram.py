@@ -14,7 +14,7 @@ import hpcdp
 from hpcdp import MechanismError, Study, StudyError, load_result
 from hpcdp.analytic import exact
 from hpcdp.driver.plan import plan
-from hpcdp.losses.histogram.counting import OutsideError, count_bins
+from hpcdp.losses.histogram import OutsideError, count_bins
 from hpcdp.notions.bins import Bins, limits, lower_ends, refuse_atoms, renyi_ratio, upper_ends
 from hpcdp.notions.bounds import binomial_upper
 from hpcdp.study.resolving import resolve

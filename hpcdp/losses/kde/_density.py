@@ -87,20 +87,12 @@ def _quartiles(x: Floats) -> list[float]:
 
 
 def silverman(scale: float, size: int, columns: int = 1) -> float:
-    """Silverman's rule of thumb for so many outputs (at least one).
-
-    One column: 0.9 · scale · n^(−1/5) (Silverman 1986, equation 3.31). Two: scale · n^(−1/6) an axis, the normal
-    reference rule, whose constant (4/(d + 2))^(1/(d + 4)) is 1 (his table 4.1). Asymptotic, for normal outputs.
-    """
+    """Silverman's rule of thumb (1986, equation 3.31, and table 4.1 of two columns). Asymptotic, for normal outputs."""
     return 0.9 * scale * size**-0.2 if columns == 1 else scale * size ** (-1.0 / 6.0)
 
 
 def sheather_jones(x: Floats, summary: Summary) -> float:
-    """The two-stage direct plug-in bandwidth of sorted x; NaN where it does not exist.
-
-    Sheather and Jones (1991) as in Wand and Jones (1995), section 3.6.1. Asymptotic. The double sums over all pairs are
-    taken over bins; tests/test_kde_bandwidth.py bounds the error.
-    """
+    """The two-stage direct plug-in bandwidth (Wand and Jones 1995, 3.6.1) of sorted x; NaN where there is none. Asymptotic."""
     n, sigma = x.size, summary.scale(1.349)
     if not SMALLEST <= sigma <= LARGEST:
         return float("nan")
@@ -114,10 +106,7 @@ def sheather_jones(x: Floats, summary: Summary) -> float:
 
 
 def mean_derivative(z: Floats, order: int, pilot: float) -> float:
-    """n⁻² Σᵢ Σⱼ of the order-th (4, 6) derivative of the normal density with sd `pilot` at zᵢ − zⱼ, of sorted z.
-
-    NaN where there would be too many bins.
-    """
+    """n⁻² Σᵢ Σⱼ of the order-th (4, 6) derivative of a normal density at zᵢ − zⱼ, of sorted z; NaN: too many bins."""
     spacing, pad = pilot / _NODES, round(_PILOT_REACH * _NODES)
     bins = bin_line(z, 0.0, spacing, pad, _MOST_BINS)
     if bins is None:
@@ -139,17 +128,13 @@ def _derivative_taps(order: int, pilot: float, spacing: float, pad: int) -> Floa
 def choose_bandwidths(
     sides: tuple[Floats, Floats], summaries: tuple[Summary, Summary], rule: Rule, columns: int = 1
 ) -> tuple[float, float]:
-    """Bandwidths of both sides for one of so many columns of their outputs, sorted where the rule is "sheather-jones".
-
-    A number is taken as it is. Outputs of a side that are all equal, or none, have no scale: the other side's is used,
-    or how far the two sides are apart. Where Sheather and Jones's does not exist, Silverman's is used. In two columns
-    theirs is times n^(1/5 − 1/6): heuristic, as the rule is for one column.
-    """
+    """Bandwidths of both sides for one of so many columns of outputs, sorted where the rule is "sheather-jones"."""
     if not isinstance(rule, str):
         p, q = (_within_limits(float(rule), summary) for summary in summaries)
         return p, q
     scales = [summary.scale() for summary in summaries]
     apart = 4.0 * abs(0.25 * summaries[0].median - 0.25 * summaries[1].median)
+    # outputs of a side that have no scale take the other's, or how far both are apart; of two columns Sheather–Jones is heuristic
     chosen = []
     for x, summary, own in zip(sides, summaries, scales, strict=True):
         h = silverman(own or max(scales) or apart, max(1, x.size), columns)
@@ -168,22 +153,14 @@ def _within_limits(h: float, summary: Summary) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Linearly binned numbers: node i lies at nodes[i], increasing, and holds counts[i] of them, float64, (nodes,) each.
-
-    Nodes are equally spaced within an island. Islands are farther apart than a kernel reaches; `pad` empty nodes lie at
-    both ends of each.
-    """
+    """Linearly binned numbers. Nodes are equally spaced within islands, which are farther apart than a kernel reaches."""
 
     nodes: Floats
     counts: Floats
 
 
 def bin_line(x: Floats, centre: float, spacing: float, pad: int, most: int) -> Bins | None:
-    """Bins at centre + whole multiples of the spacing, of sorted finite x (size,).
-
-    At most so many nodes: islands of fewest numbers are left out; None when one island alone has more. Numbers beyond
-    2⁴⁸ spacings from the centre are left out.
-    """
+    """Bins at centre + whole multiples of the spacing, of sorted x: `most` nodes, of full islands; None where one has more."""
     per_unit = 1.0 / spacing
     places = np.floor((x - centre) * per_unit)
     places = places[np.abs(places) <= kernels.FARTHEST]
@@ -228,10 +205,7 @@ def gaussian_taps(bandwidth: float, spacing: float, pad: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A density on the line: linear between nodes (increasing) with these values, (nodes,) each, 0 outside.
-
-    floor: what a density below it is not told apart from. bandwidth: the one that was used.
-    """
+    """A density on the line: linear between nodes, 0 outside. floor: what a density below it is not told apart from."""
 
     nodes: Floats
     values: Floats
@@ -240,11 +214,7 @@ class Line:
 
     @classmethod
     def learn(cls, x: Floats, centre: float, draws: int, bandwidth: float, floor: float) -> Line:
-        """The estimate from sorted finite outputs (size,) of so many draws; the floor is floor/(draws · bandwidth).
-
-        Nodes are tied to the centre. They are at most 2²⁰: islands of fewest outputs are left out, and a bandwidth at
-        which one island alone has more is doubled until it has not.
-        """
+        """The estimate from sorted outputs, at most 2²⁰ nodes: a bandwidth at which one island alone has more is doubled."""
         pad = round(REACH * _LINE_NODES)
         while (bins := bin_line(x, centre, bandwidth / _LINE_NODES, pad, _MOST_ON_LINE)) is None:
             bandwidth *= 2.0
@@ -272,10 +242,7 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """A density on the plane: bilinear between nodes with these values (nodes₀, nodes₁), 0 outside.
-
-    Node (i, j) lies at centre + (first + (i, j)) · spacing. floor, bandwidths: as in `Line`, per axis.
-    """
+    """A density on the plane: bilinear between nodes at centre + (first + (i, j)) · spacing, 0 outside. floor: as in `Line`."""
 
     centre: Floats
     spacing: Floats
@@ -286,10 +253,7 @@ class Plane:
 
     @classmethod
     def learn(cls, rows: Floats, columns: Sequence[Summary], draws: int, bandwidths: Floats, floor: float) -> Plane:
-        """The estimate from finite outputs (size, 2) of so many draws; the floor is floor/(√(2π) · draws · h₀ · h₁).
-
-        At most 2²² nodes: a wider grid is cut to those around the medians, and outputs outside are left out.
-        """
+        """The estimate from outputs (size, 2), at most 2²² nodes: a wider grid is cut to those around the medians."""
         spacing = bandwidths / _PLANE_NODES
         pad = round(REACH * _PLANE_NODES)
         centre = np.array([column.median for column in columns])

@@ -22,11 +22,7 @@ FARTHEST = 2.0**48
 
 @kernel()
 def bin_line(x, centre, per_unit, first, last, offsets, bins):  # type: ignore[no-untyped-def]
-    """Add each sorted x to the bins left and right of it, in shares by distance (linear binning).
-
-    first, last: (islands,) their first and last bins, whole numbers. offsets: index of an island's first bin in `bins`; −1: it
-    is left out.
-    """
+    """Add each sorted x to the bins beside it, by distance. offsets: an island's first bin, −1 of one that is left out."""
     island = 0
     for i in range(x.size):
         position = (x[i] - centre) * per_unit
@@ -57,10 +53,7 @@ def spread(bins, taps, out):  # type: ignore[no-untyped-def]
 
 @kernel()
 def bin_plane(rows, centre, per_unit, first, bins):  # type: ignore[no-untyped-def]
-    """Add each of the rows (size, 2) to the four bins around it (bilinear binning); those outside are left out.
-
-    first: number of the bins' first row and column, float64 (2,), counted from the centre.
-    """
+    """Add each of the rows (size, 2) to the four bins around it, from the bin `first` on; those outside are left out."""
     for i in range(rows.shape[0]):
         u = (rows[i, 0] - centre[0]) * per_unit[0] - first[0]
         v = (rows[i, 1] - centre[1]) * per_unit[1] - first[1]
@@ -110,10 +103,7 @@ def interpolate_plane(rows, centre, per_unit, first, values, out):  # type: igno
 
 @kernel(inline="always")
 def _terms(p, q, floor_p, floor_q):  # type: ignore[no-untyped-def]
-    """Whether L̂ is log n − log d with n = p or (p unknown) its floor, d likewise; and whether each is its floor.
-
-    Where one is unknown, the other decides the sign: L̂ is 0 unless the known one is above the floor of the unknown one.
-    """
+    """Whether L̂ is log n − log d with a floor in place of an unknown density, else 0; and whether each is its floor."""
     low_p, low_q = p < floor_p, q < floor_q
     differ = not ((low_p and low_q) or (low_q and p <= floor_q) or (low_p and q <= floor_p))
     return differ, low_p, low_q
@@ -168,11 +158,7 @@ def _append(runs, starts, codes, start, code):  # type: ignore[no-untyped-def]
 
 @kernel()
 def step_function(nodes, p, q, floor_p, floor_q, thresholds):  # type: ignore[no-untyped-def]
-    """Runs of one class of L̂ among sorted distinct thresholds, of densities that are linear between nodes, 0 outside.
-
-    nodes, p, q: (nodes,), nodes increasing. Returns starts (runs,), starts[0] = −inf, and codes (runs,) int32. Nodes have
-    the class of L̂ there; between them L̂ is monotone in each piece, so its crossings of thresholds are solved for.
-    """
+    """Starts, from −inf, and codes (runs,) of one class of L̂ each, of densities that are linear between nodes, 0 outside."""
     starts, codes = np.empty(1024), np.empty(1024, np.int32)
     nothing = class_of(0.0, thresholds)
     starts[0], codes[0] = -np.inf, nothing

@@ -82,10 +82,7 @@ class PlaneModel:
         return PlainCounter(self, thresholds)
 
     def masses(self) -> tuple[Floats, Floats]:
-        """Probability of each cell of a grid of both sides' nodes under both estimates, without floors; see `_shares`.
-
-        Every so many nodes of an axis are left out where there would be more than 2²⁰ cells.
-        """
+        """Probability of each cell of a grid of both sides' nodes, of at most 2²⁰ cells, under both estimates, without floors."""
         axes = [np.union1d(self.p.axis(k), self.q.axis(k)) for k in range(2)]
         step = int(np.ceil(np.sqrt(axes[0].size * axes[1].size / _MOST_CELLS)))
         axes = [axis[::step] for axis in axes]
@@ -110,14 +107,11 @@ class Kde:
         columns = p.outputs.shape[1] if p.outputs.ndim == 2 else 1
         refuse_unestimable(p.dtype == object, columns)
         with np.errstate(over="ignore"):  # outputs that are farther apart than the largest float
-            if columns == 1:
-                return self._fit_line(p, q)
-            return self._fit_plane(p, q)
-
-    def _fit_line(self, p: Side, q: Side) -> LineModel:
-        sides = p.ascending, q.ascending
-        hs = choose_bandwidths(sides, (Summary.of_side(p), Summary.of_side(q)), self.parameters.bandwidth)
-        return LineModel(*(Line.of_side(side, h, self.parameters.floor) for side, h in zip((p, q), hs, strict=True)))
+            if columns > 1:
+                return self._fit_plane(p, q)
+            given = (p.ascending, q.ascending), (Summary.of_side(p), Summary.of_side(q)), self.parameters.bandwidth
+            sides = zip((p, q), choose_bandwidths(*given), strict=True)
+            return LineModel(*(Line.of_side(side, h, self.parameters.floor) for side, h in sides))
 
     def _fit_plane(self, p: Side, q: Side) -> PlaneModel:
         rule = self.parameters.bandwidth

@@ -1,13 +1,13 @@
-"""Kernels that find a query's closed k-ball among the leaves of a `Tree`, and add up the weights in it.
+"""Kernels that find a query's closed k-ball among the boxes of a `Tree`, and add up the weights in it.
 
 A rank is what distances are compared by: the sum of squared differences, the sum of differences, or the largest one, added
 in the order of the columns in float64. Euclidean distances are square roots of ranks, and ranks of one square root are one
 distance. Rounding is monotone, so the ranks of a box's nearest and farthest corner, added in the same order, bound the
-computed ranks of its points: no leaf is left out wrongly, and no tolerance is needed.
+computed ranks of its points: no box is left out or taken whole wrongly, and no tolerance is needed.
 
 The k-th rank is looked for in a window. The distance to the k-th nearest point changes by at most as much as the query moves,
-and mostly by a small part of it, so the nearest of the last queries tells a good window; where none is near, a sample of the
-points does. Counts tell whether the window was right, and on which side it was wrong. So guesses never change a vote.
+and mostly by a small part of it, so the nearest of the last queries tells a good window. Counts tell whether the window was
+right, and on which side it was wrong. So guesses never change a vote.
 
 A weight is c0 · 2³² + c1, the counts of both sides, so that one addition adds both.
 """
@@ -24,71 +24,45 @@ EUCLIDEAN, MANHATTAN, CHEBYSHEV = 0, 1, 2
 LABEL_BITS = np.int64(32)
 LABEL_MASK = (np.int64(1) << LABEL_BITS) - 1
 
-_GROUP = 64  # at most so many queries share one list of leaves
 _LATELY = 32  # queries that the next one is compared with
-_TRUSTED = 0.4  # a query that is farther away than this part of its radius tells too little
-_NARROWEST, _WIDEST = 1e-3, 4.0  # a window reaches from guess / (1 + width) to guess · (1 + width)
+_NARROWEST = 1e-3  # part of the way between two queries by which a window is wider than nothing
 _FEW = 32  # so many points are few enough to go through one by one
-_AIMED = 8  # so often the window is narrowed by interpolation before it is halved
 
 
 @kernel()
 def rank_points(query, blocks, leaf, metric, ranks):  # type: ignore[no-untyped-def]
     """Ranks of the points of a leaf: Σ (x − y)², Σ |x − y|, or max |x − y|."""
-    columns, width = blocks.shape[1], blocks.shape[2]
-    if metric == EUCLIDEAN:
-        first = columns % 2  # two columns at a time, which halves the reads and writes of ranks
-        x = query[0]
-        if first:
-            for j in range(width):
-                gap = x - blocks[leaf, 0, j]
-                ranks[j] = gap * gap
-        else:
-            y = query[1]
-            for j in range(width):
-                gap, other = x - blocks[leaf, 0, j], y - blocks[leaf, 1, j]
-                ranks[j] = gap * gap + other * other
-            first = 2
-        for c in range(first, columns, 2):
-            x, y = query[c], query[c + 1]
-            for j in range(width):
-                gap, other = x - blocks[leaf, c, j], y - blocks[leaf, c + 1, j]
-                ranks[j] = (ranks[j] + gap * gap) + other * other
-        return
-    for j in range(width):
-        ranks[j] = abs(query[0] - blocks[leaf, 0, j])
-    for c in range(1, columns):
+    ranks[:] = 0.0
+    for c in range(blocks.shape[1]):
         x = query[c]
-        if metric == MANHATTAN:
-            for j in range(width):
+        if metric == EUCLIDEAN:
+            for j in range(blocks.shape[2]):
+                gap = x - blocks[leaf, c, j]
+                ranks[j] += gap * gap
+        elif metric == MANHATTAN:
+            for j in range(blocks.shape[2]):
                 ranks[j] += abs(x - blocks[leaf, c, j])
         else:
-            for j in range(width):
+            for j in range(blocks.shape[2]):
                 gap = abs(x - blocks[leaf, c, j])
                 ranks[j] = gap if gap > ranks[j] else ranks[j]
 
 
 @kernel()
-def rank_boxes(query, boxes, size, metric, near, far):  # type: ignore[no-untyped-def]
-    """Least and greatest possible ranks of the points in the first `size` boxes (2, d, …)."""
-    for j in range(size):
-        near[j] = far[j] = 0.0
+def rank_box(query, low, high, metric):  # type: ignore[no-untyped-def]
+    """Least and greatest possible ranks of points in the box [low, high]."""
+    near = far = 0.0
     for c in range(query.size):
-        x = query[c]
-        for j in range(size):
-            below, above = boxes[0, c, j] - x, x - boxes[1, c, j]
-            gap = below if below > above else above
-            reach = -above if -above > -below else -below
-            gap = gap if gap > 0.0 else 0.0
-            if metric == EUCLIDEAN:
-                near[j] += gap * gap
-                far[j] += reach * reach
-            elif metric == MANHATTAN:
-                near[j] += gap
-                far[j] += reach
-            else:
-                near[j] = gap if gap > near[j] else near[j]
-                far[j] = reach if reach > far[j] else far[j]
+        below, above = low[c] - query[c], query[c] - high[c]
+        gap = below if below > above else above
+        gap, reach = (gap if gap > 0.0 else 0.0), (-below if below < above else -above)
+        if metric == EUCLIDEAN:
+            near, far = near + gap * gap, far + reach * reach
+        elif metric == MANHATTAN:
+            near, far = near + gap, far + reach
+        else:
+            near, far = max(near, gap), max(far, reach)
+    return near, far
 
 
 @kernel()
@@ -108,16 +82,9 @@ def _weigh(ranks, weights, size, most):  # type: ignore[no-untyped-def]
 
 @kernel()
 def _select(ranks, weights, size, low, high, least, most, need, few):  # type: ignore[no-untyped-def]
-    """The smallest rank that `need` points do not exceed, of which `least` are up to `low` and `most` up to `high`.
-
-    Counting by vectors narrows the window until few points are left, or none is between its ends.
-    """
-    step = 0
+    """The smallest rank that `need` points do not exceed, of which `least` are up to `low` and `most` up to `high`."""
     while most - least > _FEW:
-        margin = max(_FEW // 4, (most - least) // 16)
-        aim = min(most - 1, max(least + 1, need - margin if step % 2 else need + margin))
-        share = (aim - least) / (most - least) if step < _AIMED else 0.5
-        middle = low + (high - low) * share
+        middle = 0.5 * (low + high)
         if not low < middle < high:
             break
         points = _points_of(_weigh(ranks, weights, size, middle))
@@ -125,7 +92,6 @@ def _select(ranks, weights, size, low, high, least, most, need, few):  # type: i
             high, most = middle, points
         else:
             low, least = middle, points
-        step += 1
     count = 0
     for i in range(size):
         if low < ranks[i] <= high:
@@ -144,105 +110,39 @@ def _select(ranks, weights, size, low, high, least, most, need, few):  # type: i
 
 
 @kernel()
-def _guess(query, sample, stands, need, metric, ranks, near):  # type: ignore[no-untyped-def]
-    """About the k-th rank, by a sample (1, d, size) of points that stand for so many each; `near` starts the search."""
-    rank_points(query, sample, 0, metric, ranks)
-    low = high = near
-    if _weigh(ranks, stands, stands.size, high) >= need:
-        while low > 0.0 and _weigh(ranks, stands, stands.size, low) >= need:
-            low, high = 0.5 * low, low
-    else:
-        while _weigh(ranks, stands, stands.size, high) < need:
-            low, high = high, 2.0 * high
-    for _ in range(4):
-        middle = 0.5 * (low + high)
-        if _weigh(ranks, stands, stands.size, middle) >= need:
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-@kernel()
-def _list_leaves(low, high, first, last, most, metric, leaves, boxes, stack):  # type: ignore[no-untyped-def]
-    """List the leaves that have points of rank at most `most` from the box [first, last]; returns how many."""
-    half = low.shape[0] // 2
-    count, top = 0, 1
+def _scan(query, tree, low, high, metric, work):  # type: ignore[no-untyped-def]
+    """Copy ranks up to `high`, and weights, to the rim, but only add up boxes up to rank `low`; that weight, how many ranks."""
+    blocks, weights, lows, highs, held = tree
+    stack, ranks, rim, rim_weights, _ = work
+    inner, copied, top = np.int64(0), 0, 1
     stack[0] = 1
     while top:
         top -= 1
         node = stack[top]
-        rank = 0.0
-        for c in range(first.size):
-            gap = max(low[node, c] - last[c], first[c] - high[node, c], 0.0)
-            if metric == CHEBYSHEV:
-                rank = max(rank, gap)
-            else:
-                rank += gap * gap if metric == EUCLIDEAN else gap
-        if rank > most:
+        near, far = rank_box(query, lows[node], highs[node], metric)
+        if near > high:
             continue
-        if node < half:
+        leaf = node - blocks.shape[0]
+        if far <= low:
+            inner += held[node]
+        elif leaf < 0:
             stack[top], stack[top + 1] = 2 * node + 1, 2 * node
             top += 2
-            continue
-        leaves[count] = node - half
-        for c in range(first.size):
-            boxes[0, c, count], boxes[1, c, count] = low[node, c], high[node, c]
-        count += 1
-    return count
-
-
-@kernel()
-def _scan(query, tree, size, low, high, metric, work):  # type: ignore[no-untyped-def]
-    """Copy ranks up to `high`, and weights, of all listed leaves to the rim, but only add up leaves up to rank `low`.
-
-    Returns the added weight and how many ranks were copied.
-    """
-    blocks, weights, held = tree[0], tree[1], tree[4]
-    leaves, _, _, near, far, ranks, rim, rim_weights, _ = work
-    inner, copied = np.int64(0), 0
-    half, width = blocks.shape[0], blocks.shape[2]
-    for position in range(size):
-        if near[position] > high:
-            continue
-        leaf = leaves[position]
-        if far[position] <= low:
-            inner += held[half + leaf]
-            continue
-        rank_points(query, blocks, leaf, metric, ranks)
-        within = 0
-        for j in range(width):
-            within += ranks[j] <= high
-        if 4 * within >= width:  # vectors copy all of them in the time that it takes to pick some
-            for j in range(width):
-                rim[copied + j], rim_weights[copied + j] = ranks[j], weights[leaf, j]
-            copied += width
-        elif within:
-            for j in range(width):
-                if ranks[j] <= high:
-                    rim[copied], rim_weights[copied] = ranks[j], weights[leaf, j]
-                    copied += 1
+        else:
+            rank_points(query, blocks, leaf, metric, ranks)
+            for j in range(ranks.size):
+                rim[copied], rim_weights[copied] = ranks[j], weights[leaf, j]
+                copied += ranks[j] <= high
     return inner, copied
 
 
 @kernel()
-def _settle(query, tree, cover, low, high, need, metric, work):  # type: ignore[no-untyped-def]
-    """(k-th rank, ball's weight, scans, size and reach of the list) of one query, first tried with the window [low, high].
-
-    cover: (first, last, size, reach), the list of leaves in `work` that serves all queries in a box.
-    """
-    leaves, stack, boxes, near, far, _, rim, rim_weights, few = work
-    first, last, size, reach = cover
-    scans, ranked = 0, False
+def _settle(query, tree, low, high, need, metric, work):  # type: ignore[no-untyped-def]
+    """(k-th rank, ball's weight, scans) of one query, first tried with the window [low, high]."""
+    _, _, rim, rim_weights, few = work
+    scans = 0
     while True:
-        if high > reach or high < 0.5 * reach:
-            reach = 1.2 * high
-            size = _list_leaves(tree[2], tree[3], first, last, reach, metric, leaves, boxes, stack)
-            ranked = False
-        if not ranked:
-            rank_boxes(query, boxes, size, metric, near, far)
-            ranked = True
-        inner, copied = _scan(query, tree, size, low, high, metric, work)
+        inner, copied = _scan(query, tree, low, high, metric, work)
         scans += 1
         sure = _points_of(inner)
         below = _points_of(_weigh(rim, rim_weights, copied, low))
@@ -260,59 +160,43 @@ def _settle(query, tree, cover, low, high, need, metric, work):  # type: ignore[
                     bits += 1
                 end = np.int64(bits).view(np.float64)
             if end <= high:
-                return rank, inner + _weigh(rim, rim_weights, copied, end), scans, size, reach
+                return rank, inner + _weigh(rim, rim_weights, copied, end), scans
             high = end  # the last of the ball are as far as the window's end, by one root
 
 
 @kernel()
-def vote(tree, sample, stands, queries, leaf_of, order, need, metric, v0, v1):  # type: ignore[no-untyped-def]
-    """Votes of both sides, into v0 and v1 (size,), in the closed ball of each query (size, d) that `order` names.
-
-    tree: blocks, weights, low, high and held of a `Tree`. sample: (1, d, size) some of the points, each of which stands for so
-    many (size,). leaf_of: the leaf of each query. need: how many points the ball holds at least, at most all.
-    """
+def vote(tree, queries, leaf_of, order, need, metric, v0, v1):  # type: ignore[no-untyped-def]
+    """Votes, into v0 and v1 (size,), of both sides in the closed balls of `need` points or more around queries, in this order."""
     half, columns, width = tree[0].shape
     size = half * width
     work = (
-        np.empty(half, np.int64), np.empty(128, np.int64), np.empty((2, columns, half)), np.empty(half), np.empty(half),
-        np.empty(width), np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64),
-    )  # fmt: skip
-    first, last = np.empty(columns), np.empty(columns)
-    lately, radii, away = np.full((1, columns, _LATELY), np.inf), np.zeros(_LATELY), np.empty(_LATELY)
-    sample_ranks = np.empty(stands.size)
-    step, spread, guess = 0.5, 0.3, 1.0
-    start = 0
-    while start < order.size:
-        stop, leaf = start + 1, leaf_of[order[start]]
-        while stop < min(order.size, start + _GROUP):  # a group ends at a new leaf, if it is not too small by then
-            if stop >= start + _GROUP // 4 and leaf_of[order[stop]] != leaf:
-                break
-            stop += 1
-        first[:], last[:] = np.inf, -np.inf  # the smallest box around these queries
-        for place in order[start:stop]:
-            for c in range(columns):
-                x = queries[place, c]
-                first[c], last[c] = min(first[c], x), max(last[c], x)
-        size, reach = 0, -1.0
-        for t in range(start, stop):
-            query = queries[order[t]]
-            rank_points(query, lately, 0, metric, away)
-            nearest = away.argmin()
-            radius, moved = radii[nearest], step * (math.sqrt(away[nearest]) if metric == EUCLIDEAN else away[nearest])
-            known = moved < _TRUSTED * radius
-            if known:
-                low, high = radius - moved, radius + moved
-                if metric == EUCLIDEAN:
-                    low, high = low * low, high * high
-            else:
-                guess = _guess(query, sample, stands, need, metric, sample_ranks, guess)
-                low, high = guess / (1.0 + spread), guess * (1.0 + spread)
-            cover = (first, last, size, reach)
-            rank, weight, scans, size, reach = _settle(query, tree, cover, low, high, need, metric, work)
-            tuned = step if known else spread  # one window in twenty fails, or so, which is cheaper than wider ones
-            tuned = min(_WIDEST, tuned * 1.2) if scans > 1 else max(_NARROWEST, tuned * 0.99)
-            step, spread = (min(1.0, tuned), spread) if known else (step, tuned)
-            v0[order[t]], v1[order[t]] = weight >> LABEL_BITS, weight & LABEL_MASK
-            lately[0, :, t % _LATELY] = query
-            radii[t % _LATELY] = math.sqrt(rank) if metric == EUCLIDEAN else rank
-        start = stop
+        np.empty(128, np.int64),
+        np.empty(width),
+        np.empty(size),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+    )
+    lately, radii, away = np.full((1, columns, _LATELY), np.inf), np.empty(_LATELY), np.empty(_LATELY)
+    node = half + leaf_of[order[0]]
+    while _points_of(tree[4][node]) < need:
+        node //= 2
+    _, far = rank_box(
+        queries[order[0]], tree[2][node], tree[3][node], metric
+    )  # the first radius is at most to its corner
+    radii[:] = math.sqrt(far) if metric == EUCLIDEAN else far
+    step = 0.5
+    for t in range(order.size):
+        query = queries[order[t]]
+        rank_points(query, lately, 0, metric, away)
+        nearest = away.argmin()
+        radius, moved = radii[nearest], step * (math.sqrt(away[nearest]) if metric == EUCLIDEAN else away[nearest])
+        moved = min(moved, 0.5 * radius)
+        low, high = radius - moved, radius + moved
+        if metric == EUCLIDEAN:
+            low, high = low * low, high * high
+        rank, weight, scans = _settle(query, tree, low, high, need, metric, work)
+        # one window in twenty fails, or so, which is cheaper than wider ones
+        step = min(1.0, step * 1.2) if scans > 1 else max(_NARROWEST, step * 0.99)
+        v0[order[t]], v1[order[t]] = weight >> LABEL_BITS, weight & LABEL_MASK
+        lately[0, :, t % _LATELY] = query
+        radii[t % _LATELY] = math.sqrt(rank) if metric == EUCLIDEAN else rank

@@ -30,11 +30,7 @@ _BYTES = np.uint64(0x0101010101010101)
 
 @kernel()
 def _vote(queries, unknown, rows, c0, total, k, columns, v0, v1):  # type: ignore[no-untyped-def]
-    """Votes of the smallest whole ball with at least k voters, or of all voters when there are fewer.
-
-    queries, rows: (…, words, planes) uint64. unknown: (queries, words) uint64, columns whose value no row has.
-    c0, total: votes of the first side and of both, of each row.
-    """
+    """Votes of the smallest whole ball with at least k voters, or all; unknown: bits of columns whose value no row has."""
     words, planes = rows.shape[1], rows.shape[2]
     near = np.zeros((columns + 1, 2), np.int64)
     for i in range(queries.shape[0]):
@@ -45,9 +41,8 @@ def _vote(queries, unknown, rows, c0, total, k, columns, v0, v1):  # type: ignor
                 differ = unknown[i, w]
                 for plane in range(planes):
                     differ |= queries[i, w, plane] ^ rows[j, w, plane]
-                differ -= (
-                    differ >> np.uint64(1)
-                ) & _ODD  # and now how many of its bits are set, by pairs, nibbles and bytes
+                # and now how many of its bits are set, by pairs, nibbles and bytes
+                differ -= (differ >> np.uint64(1)) & _ODD
                 differ = (differ & _PAIRS) + ((differ >> np.uint64(2)) & _PAIRS)
                 differ = (differ + (differ >> np.uint64(4))) & _NIBBLES
                 distance += np.int64((differ * _BYTES) >> np.uint64(56))
@@ -110,32 +105,20 @@ _METRICS = {"euclidean": EUCLIDEAN, "manhattan": MANHATTAN, "chebyshev": CHEBYSH
 _FARTHEST = 2.0**500  # squares of it stay finite; the training rows themselves are scaled to at most 1
 _LEAF = 64
 _LANES = 8  # leaves are filled up to a multiple of so many points, what a vector register of 512 bits holds
-_SAMPLE = 4096  # points of the sample, at most
 _BLOCK = 4096  # queries a thread takes at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A k-d tree: points and their weights in leaf order, column by column within a leaf, so that loops use vector units.
+    """A k-d tree of points and weights, nodes numbered as in a heap, split at the median of the widest column; see `over`."""
 
-    Nodes are numbered as in a heap: the children of node i are 2i and 2i + 1, the root is 1, the leaves are the last half. Each
-    inner node splits its points at the median of the column in which they spread most: rows below value are on its left.
-
-    blocks: (leaves, d, width) coordinates, filled up with inf. weights: (leaves, width) int64, c0 · 2³² + c1, filled up
-    with 0. low, high: (2·leaves, d) the bounding box of each node's points. held: (2·leaves,) each node's weight.
-    column, value: (leaves,) of the inner nodes. sample: (1, d, some) points evenly out of the leaf order, each of which stands
-    for as many as `stands` says.
-    """
-
-    blocks: Floats
-    weights: Ints
-    low: Floats
+    blocks: Floats  # (leaves, d, width), column by column so that loops use vector units, filled up with inf
+    weights: Ints  # (leaves, width), c0 · 2³² + c1, filled up with 0
+    low: Floats  # (2·leaves, d), of each node's bounding box, as high
     high: Floats
-    held: Ints
-    column: Ints
+    held: Ints  # (2·leaves,), each node's weight
+    column: Ints  # (leaves,), of inner nodes: rows below the value there are on the left, in node 2i, others in 2i + 1
     value: Floats
-    sample: Floats
-    stands: Ints
 
     @classmethod
     def over(cls, points: Floats, c0: Ints, c1: Ints) -> Tree:
@@ -176,10 +159,7 @@ class Tree:
         leaf = np.repeat(np.arange(leaves), sizes)
         place = np.arange(size) - first[leaf]
         blocks[leaf, :, place], weights[leaf, place] = x.T, counts
-        chosen = np.arange(0, size, -(-size // _SAMPLE))
-        stands = np.add.reduceat((c0 + c1)[order], chosen).astype(np.int64)
-        sample = np.ascontiguousarray(x[:, chosen])[None]
-        return cls(blocks, weights, low, high, held, column, value, sample, stands)
+        return cls(blocks, weights, low, high, held, column, value)
 
     def leaves_of(self, queries: Floats) -> Ints:
         """The leaf of each query (size, d)."""
@@ -191,10 +171,7 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class TreeSearch:
-    """Balls over distinct rows by a k-d tree.
-
-    exponent: rows are scaled by two to it. need: points that a ball holds at least. threads: how many search at once.
-    """
+    """Balls over distinct rows, scaled by two to the exponent, by a k-d tree; need: points that a ball holds at least."""
 
     tree: Tree | None
     exponent: int
@@ -226,7 +203,7 @@ class TreeSearch:
         nodes = (tree.blocks, tree.weights, tree.low, tree.high, tree.held)
 
         def count(block: Ints) -> None:
-            vote(nodes, tree.sample, tree.stands, x, leaf, block, self.need, self.metric, v0, v1)
+            vote(nodes, x, leaf, block, self.need, self.metric, v0, v1)
 
         size = max(1, min(_BLOCK, -(-order.size // self.threads)))
         blocks = [order[start : start + size] for start in range(0, order.size, size)]
@@ -241,16 +218,12 @@ class TreeSearch:
 
 @dataclass(frozen=True, eq=False)
 class BallVotes:
-    """Votes of vectors: an atom's own points vote, alone; around everything else a closed ball of the other points.
-
-    c0, c1: training counts of the distinct rows, atom: which of them are atoms; each has one entry more, for rows that
-    training never saw.
-    """
+    """Votes of vectors: an atom's own points vote, alone; around all else a closed ball of the other points."""
 
     rows: Distinct
     c0: Ints
     c1: Ints
-    atom: NDArray[np.bool_]
+    atom: NDArray[np.bool_]  # as c0 and c1 with one entry more, for rows that training never saw
     search: TreeSearch | HammingSearch
 
     @classmethod
@@ -284,11 +257,7 @@ class BallVotes:
 
 
 def _are_bits(rows: NDArray[Any]) -> bool:
-    """Whether each column of distinct rows has at most two values, as far apart as in every other column.
-
-    Then the Euclidean and Manhattan distances of training rows grow with the number of columns that differ, and a tree
-    is of no use.
-    """
+    """Whether each column has two values at most, all as far apart: then distances count columns, and a tree is of no use."""
     if rows.dtype == np.bool_ or not rows.size:
         return True
     low, high = rows.min(axis=0), rows.max(axis=0)

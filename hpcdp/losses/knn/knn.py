@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.counts import PlainCounter
-from hpcdp.losses.distinct import Distinct, learn_distinct
+from hpcdp.losses.distinct import Distinct, learn_both, learn_distinct
 from hpcdp.losses.frequency import Frequency, FrequencyCounter
 from hpcdp.losses.knn._tree import BallVotes
 from hpcdp.losses.line.step import StepCounter, StepModel, StepVotes
@@ -48,14 +48,9 @@ class VoteSource(Protocol):
 
 
 def few_valued(rows: Floats, k: int) -> NDArray[np.bool_]:
-    """Which columns of pooled training rows (points, d) have few distinct values, shape (d,).
-
-    Their values are held by max(k, √points) points each on average. With fewer than k points a value's stratum would
-    be all one ball, and the other columns would not count. A small given k must not make strata of rounded numbers.
-    Bits, small indexes and integers of moderate spread have few values; numbers rounded to a small part of their
-    spread do not, because their distinct values are many.
-    """
+    """Which columns of pooled training rows (points, d) have few values, held by max(k, √points) points each on average."""
     points = rows.shape[0]
+    # With fewer than k points a stratum is all one ball; a small k must not make strata of rounded numbers.
     most = points // max(k, isqrt(points), 1)
     return np.array([np.unique(column).size <= most for column in rows.T], np.bool_)
 
@@ -73,10 +68,7 @@ class Strata:
     def learn(
         cls, a: Floats, b: Floats, few: NDArray[np.bool_], learn: Callable[[Floats, Floats], VoteSource], least: int
     ) -> Strata | None:
-        """Strata of training rows a (size, d) and b (size, d), or None when they are too thin to be of use.
-
-        Too thin: more than half of all points are in strata of fewer than `least` points.
-        """
+        """Strata of training rows a, b (size, d); None where most points are in strata of fewer than `least`."""
         columns, rest = np.flatnonzero(few), np.flatnonzero(~few)
         keys, codes = learn_distinct(np.concatenate([a[:, columns], b[:, columns]]))
         sizes = np.bincount(codes, minlength=keys.size)
@@ -139,22 +131,18 @@ def hold_numbers(sides: Sequence[Side]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class SequenceVotes:
-    """Votes of values and of sequences with numbers.
-
-    frames: the frames that training saw. c0, c1: votes of each frame's points, and last those of all rare ones. sources:
-    votes among the numbers of a frame's outputs, None of a frame without numbers or with too few points.
-    """
+    """Votes of each frame, last of all rare ones, and sources of votes among the numbers of a frame's outputs, if any."""
 
     frames: Distinct
-    c0: Ints
+    c0: Ints  # votes of each frame's points, and last those of all rare ones
     c1: Ints
+    # among the numbers of a frame's outputs; None without numbers, or of too few points
     sources: list[VoteSource | None]
 
     @classmethod
     def learn(cls, p: Outputs, q: Outputs, rare: int, learn: Learn) -> SequenceVotes:
         """From training outputs, object arrays of canonical bytes; `learn` makes votes of numbers (size, d) of two sides."""
-        words, codes = learn_distinct(np.concatenate([p, q]))
-        held = [np.bincount(part, minlength=words.size) for part in (codes[: p.size], codes[p.size :])]
+        words, *held = learn_both(p, q)
         parts = [split(word) for word in words.values()]
         frames, of_word = learn_distinct(_objects([frame for frame, _ in parts]))
         numbers = [own for _, own in parts]
@@ -261,11 +249,9 @@ class Learner:
         """Balls over all columns; atoms are rows of at least `common` (<= k) points, or of k where most are rarer."""
         if a.shape[1] == 1 and self.metric != "hamming":
             return StepVotes.learn(np.sort(a[:, 0]), np.sort(b[:, 0]), self.k)
-        rows, codes = learn_distinct(np.concatenate([a, b]))
-        c0 = np.bincount(codes[: a.shape[0]], minlength=rows.size)
-        c1 = np.bincount(codes[a.shape[0] :], minlength=rows.size)
+        rows, c0, c1 = learn_both(a, b)
         held = c0 + c1
-        if 2 * held[held < common].sum() > codes.size:
+        if 2 * held[held < common].sum() > held.sum():
             common = self.k
         threads = self.threads or int(os.environ.get("NUMBA_NUM_THREADS", "1"))
         return BallVotes.learn(rows, c0, c1, self.k, self.metric, common, threads)
@@ -281,12 +267,7 @@ class Knn:
     threads: int | None = None  # that score vectors of real columns at once; None: NUMBA_NUM_THREADS, or 1
 
     def fit(self, p: Side, q: Side) -> Model:
-        """Learn from training outputs of D (p) and D' (q), which have one shape and kind.
-
-        Scalars: a step function. Vectors: columns of few values are strata, the others have the metric; where all have
-        few values, rows of enough points have their frequencies and the rare rows the metric. Strings: frequencies.
-        Sequences: what is no number makes strata.
-        """
+        """Learn from training outputs of D (p) and D' (q), which have one shape and kind."""
         rule, points = self.parameters.k, p.size + q.size
         if isinstance(rule, int):
             k = max(1, min(choose_k(rule, p.draws + q.draws), points))  # a region may hold fewer points than k

@@ -39,21 +39,12 @@ def testing_risk(
 
     A labelled draw (Definition 12): a fair bit b; b = 1 gives an output of D' (draw_q) with label 1; b = 0 gives, with
     probability e^-epsilon, an output of D (draw_p), else ⊥, with label 0. The thinned side is the first of the pair.
-    2·train of them train, 2·test test; ⊥ is counted as tested and always right. A vote is label 1 when label 1 has
-    strictly more votes. k is chosen by the training points that are not ⊥, and is never above their number.
+    2·train of them train, 2·test test, at most `block` at a time; ⊥ is counted as tested and always right. A vote is label 1 when
+    label 1 has strictly more votes. k is chosen by the training points that are not ⊥, and is never above their number.
 
     With r = errors/tests the estimate is delta_hat = max(0, 1 - 2 e^epsilon r), its standard error is
     2 e^epsilon sqrt(r (1 - r)/tests) (asymptotic). Given the training draws, 1 - 2 e^epsilon r is at most δ in
-    expectation, whatever the classifier (Theorem 4).
-
-    Args:
-        draw_p, draw_q: outputs of D and of D'.
-        coins: the bits and the thinning.
-        epsilon: at least 0. train, test: draws per database, at least 1.
-        block: at most so many labelled draws at a time are tested, so that memory stays bounded.
-
-    Raises:
-        ValueError: epsilon is negative, or a number of draws is below 1.
+    expectation, whatever the classifier (Theorem 4). ValueError: epsilon < 0, or train, test or block < 1.
     """
     if epsilon < 0:
         raise ValueError(f"epsilon: at least 0; given: {epsilon}")
@@ -92,16 +83,8 @@ def count_rejections(
     never above their number. Test outputs are not thinned.
 
     α̃ is the share of D, β̃ is 1 minus the share of D'. Given the training draws both counts are binomial, and their
-    mean point lies on or above T, whatever the classifier (Theorem 5.1(1)).
-
-    Args:
-        draw_p, draw_q: outputs of D and of D'.
-        coins: the thinning.
-        eta: threshold on q/p, finite and above 0. train, test: draws per database, at least 1.
-        block: at most so many outputs are drawn at a time.
-
-    Raises:
-        ValueError: eta is not above 0 or not finite, or a number of draws is below 1.
+    mean point lies on or above T, whatever the classifier (Theorem 5.1(1)). At most `block` outputs are drawn at a time.
+    ValueError: eta is not above 0 or not finite, or train, test or block < 1.
     """
     if not 0.0 < eta < inf:
         raise ValueError(f"eta: a finite number above 0; given: {eta}")

@@ -88,6 +88,8 @@ class _Limited(pickle.Unpickler):
         self._own = packages - _OWN_RULES
 
     def find_class(self, module: str, name: str) -> Any:
+        from sklearn.base import BaseEstimator
+
         if module == "collections" and name in ("OrderedDict", "defaultdict"):
             return _ordered if name == "OrderedDict" else _default
         if name in _BY_NAME.get(module, ()):
@@ -97,7 +99,7 @@ class _Limited(pickle.Unpickler):
             if (
                 isinstance(member, type)
                 and member.__module__ == module
-                and (module in _NUMERICAL or _is_estimator(member))
+                and (module in _NUMERICAL or issubclass(member, BaseEstimator))
             ):
                 return member
         if _top(module) in self._own:
@@ -115,12 +117,6 @@ def _may_define_estimators(module: str) -> bool:
     return parts[0] == "sklearn" and not {"conftest", "datasets", "externals", "tests", "utils"} & set(parts)
 
 
-def _is_estimator(kind: type) -> bool:
-    from sklearn.base import BaseEstimator
-
-    return issubclass(kind, BaseEstimator)
-
-
 def _top(module: str) -> str:
     return module.partition(".")[0]
 
@@ -135,15 +131,12 @@ def pack(estimator: Any, packages: Iterable[str]) -> dict[str, NDArray[np.uint8]
         raise
     except BaseException:  # whatever a class of someone else raises
         return None
-    return {"pickle": np.frombuffer(data, np.uint8), "versions": _bytes(_versions(allowed))}
+    versions = json.dumps(_versions(allowed), sort_keys=True).encode()
+    return {"pickle": np.frombuffer(data, np.uint8), "versions": np.frombuffer(versions, np.uint8)}
 
 
 def unpack(state: Any, packages: Iterable[str]) -> Any:
-    """The estimator that `pack` stored.
-
-    Raises:
-        DamagedError: other versions of the packages wrote it, or it names what is not allowed.
-    """
+    """The estimator that `pack` stored; DamagedError where other packages wrote it, or it names what is not allowed."""
     allowed = _PACKAGES | set(packages)
     then, now = json.loads(state["versions"].tobytes()), _versions(allowed)
     if then != now:
@@ -176,10 +169,6 @@ def _versions(packages: Iterable[str]) -> dict[str, str]:
 
 def _words(versions: dict[str, str]) -> str:
     return ", ".join(f"{name} {number}" for name, number in versions.items())
-
-
-def _bytes(value: Any) -> NDArray[np.uint8]:
-    return np.frombuffer(json.dumps(value, sort_keys=True).encode(), np.uint8)
 
 
 Floats = NDArray[np.float64]
@@ -313,8 +302,3 @@ def try_estimator(path: str, options: Mapping[str, Any], seed: int, calibrated: 
             f"parameters.calibrate: {path} with these options has a decision_function but no predict_proba, and such a "
             'score is no log-odds; accepted: "platt", "isotonic"'
         )
-
-
-def fit_estimator(path: str, options: Mapping[str, Any], seed: int, rows: Floats, is_other: NDArray[np.bool_]) -> Any:
-    """The estimator fitted to rows (size, d) and whether each came from D'; raises whatever the estimator raises."""
-    return make_estimator(path, options, seed).fit(rows, is_other.astype(np.int64))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import expit, ndtri
 
-from hpcdp.losses.protocol import Outputs
+from hpcdp.losses.protocol import Arrays, Outputs
 
 Floats = NDArray[np.float64]
 
@@ -37,23 +37,17 @@ def as_rows(outputs: Outputs) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
-    """How outputs (size, d) become features.
+class Columns(Arrays):
+    """How outputs (size, d) become features: scaled columns, indicators of common values, and steps, is it above a quantile?"""
 
-    A column of few values gives an indicator for each of its values but one. Any other gives its scaled value (minus the
-    median, over the interquartile range in units of a normal law's), an indicator for each value that more than 1 % of
-    the outputs hold, and steps: is it above a quantile? Steps of a column make a linear model additive: it can
-    follow any function of one column, in as many levels as there are steps.
-
-    scaled: columns (a,) int64 with centre and scale (a,). held, value: column and value (b,) of the indicators.
-    stepped, edge: column and place (c,) of the steps.
-    """
-
+    # columns of many values, less their median and over the range that a normal law would have
     scaled: NDArray[np.int64]
     centre: Floats
     scale: Floats
+    # columns of indicators, of values that more than 1 % hold, and of all but one of few values
     held: NDArray[np.int64]
     value: Floats
+    # columns of steps, above quantiles: they let a linear model follow any function of one column
     stepped: NDArray[np.int64]
     edge: Floats
 
@@ -112,15 +106,6 @@ class Columns:
             out[i] = columns[column] > edge
         return out.T
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, NDArray[Any]]) -> Columns:
-        """The columns that `state` came from."""
-        return cls(**{name: state[name] for name in cls.__dataclass_fields__})
-
 
 Batches = Callable[[], Iterator[tuple[Floats, NDArray[np.bool_]]]]
 """Rows (size, d) and whether each came from D', batch by batch, as often as it is called."""
@@ -159,12 +144,7 @@ class Additive:
 
 
 def learn_additive(columns: Columns, batches: Batches, penalty: float) -> Additive:
-    """The maximum of the logistic likelihood less penalty/2 times the squared weights; asymptotically efficient.
-
-    L-BFGS in coordinates in which the curvature at zero is the identity: where the loss is weak, which is where many
-    samples are needed, that is nearly the curvature everywhere, and a few passes do. It stops when the gradient is
-    far below its own sampling noise.
-    """
+    """The maximum of the logistic likelihood less penalty/2 times the squared weights, by L-BFGS; asymptotically efficient."""
     from scipy.optimize import minimize
 
     size, factor = _whiten(columns, batches, penalty)
@@ -178,7 +158,7 @@ def learn_additive(columns: Columns, batches: Batches, penalty: float) -> Additi
             x = columns.features(rows, np.float32)
             z = (x @ wide[1:]).astype(np.float64) + w[0]
             total += float(np.logaddexp(0.0, z).sum() - z[is_other].sum())
-            residual = _expit(z) - is_other
+            residual = np.exp(-np.logaddexp(0.0, -z)) - is_other
             gradient[1:] += residual.astype(np.float32) @ x
             gradient[0] += residual.sum()
         return total / size, _solve(factor, gradient, "N") / size
@@ -218,10 +198,6 @@ def _whiten(columns: Columns, batches: Batches, penalty: float) -> tuple[int, Fl
     return size, np.asarray(np.linalg.cholesky(curvature), np.float64)
 
 
-def _expit(z: Floats) -> Floats:
-    return np.exp(-np.logaddexp(0.0, -z))
-
-
 Layers = tuple[tuple[NDArray[Any], NDArray[Any]], ...]
 
 _ACTIVATIONS: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
@@ -237,10 +213,7 @@ _SMALLEST_BATCH, _LARGEST_BATCH, _FEWEST_BATCHES = 32, 1024, 64
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Log-odds that a row came from D': combine[0]·additive + combine[1]·perceptron + combine[2].
-
-    middle, width: (inputs,) of the perceptron's inputs, which are the features without steps and the additive log-odds.
-    """
+    """Log-odds: combine[0]·additive + combine[1]·perceptron + combine[2]; middle, width: of the perceptron's inputs."""
 
     additive: Additive
     middle: Floats
@@ -257,13 +230,13 @@ class Network:
 
     def perceive(self, inputs: NDArray[Any]) -> Floats:
         """Log-odds by the perceptron alone, for scaled inputs (size, inputs), batch by batch."""
-        return np.concatenate([self._forward(part) for part in _parts(inputs)]).astype(np.float64)
-
-    def _forward(self, x: NDArray[Any]) -> NDArray[Any]:
-        for weights, bias in self.layers[:-1]:
-            x = _ACTIVATIONS[self.activation](x @ weights + bias)
-        weights, bias = self.layers[-1]
-        return x @ weights[:, 0] + bias[0]
+        parts, (last, shift) = [], self.layers[-1]
+        for start in range(0, max(1, inputs.shape[0]), _PART):
+            x = inputs[start : start + _PART]
+            for weights, bias in self.layers[:-1]:
+                x = _ACTIVATIONS[self.activation](x @ weights + bias)
+            parts.append(x @ last[:, 0] + shift[0])
+        return np.concatenate(parts).astype(np.float64)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays by name."""
@@ -283,11 +256,7 @@ class Network:
 def learn_network(
     additive: Additive, train: Batches, held_out: Batches, options: Mapping[str, Any], seed: int
 ) -> Network:
-    """A perceptron on training rows, stopped and combined with the additive log-odds on held-out rows.
-
-    options: of scikit-learn's MLPClassifier; max_iter (passes at most) and n_iter_no_change (passes without a better
-    combination) end it.
-    """
+    """A perceptron on training rows, stopped and combined with the additive log-odds on held-out rows."""
     from sklearn.neural_network import MLPClassifier
 
     given = dict(options)
@@ -320,10 +289,6 @@ def learn_network(
             break
     assert best is not None  # passes is at least 1
     return replace(best, layers=tuple((w.astype(np.float64), b.astype(np.float64)) for w, b in best.layers))
-
-
-def _parts(rows: NDArray[Any]) -> list[NDArray[Any]]:
-    return [rows[start : start + _PART] for start in range(0, max(1, rows.shape[0]), _PART)]
 
 
 def _gather(additive: Additive, batches: Batches) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:

@@ -23,7 +23,7 @@ from hpcdp._base.threads import library_threads
 from hpcdp.errors import HpcdpError, MechanismError, StudyError
 from hpcdp.losses.counts import PlainCounter
 from hpcdp.losses.kind import refuse_strings
-from hpcdp.losses.learned._estimator import BOOSTING, Estimator, fit_estimator
+from hpcdp.losses.learned._estimator import BOOSTING, Estimator, make_estimator
 from hpcdp.losses.learned._network import (
     SAMPLE,
     Additive,
@@ -42,77 +42,47 @@ __all__ = ["Learned", "LearnedCounter", "LearnedModel", "LearnedParameters"]
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Platt:
-    """Log-odds = slope · score + intercept (Platt 1999); low, high: what stands for a score of −∞ and ∞."""
+Calibration = dict[str, NDArray[Any]]
+"""What makes log-odds of D' of a score, larger where D' is likelier; empty: the score is log-odds.
 
-    slope: float
-    intercept: float
-    low: float
-    high: float
+"platt": slope, intercept, and what stands for a score of −∞ and of ∞ (Platt 1999). "isotonic_score" and "isotonic_chance": the
+points of the rising function that fits best (Zadrozny and Elkan 2002).
+"""
 
-    def logits(self, scores: Floats) -> Floats:
-        """Log-odds of D' of scores (size,), shape (size,)."""
-        return self.slope * _finite(scores, self.low, self.high) + self.intercept
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The four numbers."""
-        return {"platt": np.array([self.slope, self.intercept, self.low, self.high])}
+_CALIBRATIONS = ("platt", "isotonic_score", "isotonic_chance")
 
 
-@dataclass(frozen=True, eq=False)
-class Isotonic:
-    """Log-odds of the rising function of the score that fits best (Zadrozny and Elkan 2002); score, chance: (points,)."""
-
-    score: Floats
-    chance: Floats
-
-    def logits(self, scores: Floats) -> Floats:
-        """Log-odds of D' of scores (size,), shape (size,)."""
-        return logit(np.interp(scores, self.score, self.chance))
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The points of the function."""
-        return {"isotonic_score": self.score, "isotonic_chance": self.chance}
-
-
-Calibration = Platt | Isotonic
-"""A map from scores, larger where D' is likelier, to log-odds of D'."""
+def calibrated(calibration: Calibration, scores: Floats) -> Floats:
+    """Log-odds of D' of scores (size,), shape (size,)."""
+    if "platt" in calibration:
+        slope, intercept, low, high = map(float, calibration["platt"])
+        return slope * _finite(scores, low, high) + intercept
+    if calibration:
+        return logit(np.interp(scores, calibration["isotonic_score"], calibration["isotonic_chance"]))
+    return scores
 
 
 def learn_calibration(method: str, scores: Floats, is_other: NDArray[np.bool_]) -> Calibration:
-    """ "platt" or "isotonic", from scores (size,) of held-out rows and whether each came from D'.
-
-    Isotonic chances stay 1/(size + 2) away from 0 and 1: held-out rows cannot tell more.
-    """
+    """ "platt" or "isotonic", from scores (size,) of held-out rows and whether each came from D'."""
     finite = scores[np.isfinite(scores)]
     low, high = (finite.min(), finite.max()) if finite.size else (-1.0, 1.0)
     scores = np.nan_to_num(_finite(scores, low, high))
     if method == "isotonic":
         from sklearn.isotonic import IsotonicRegression
 
-        least = 1.0 / (scores.size + 2)
+        least = 1.0 / (scores.size + 2)  # held-out rows cannot tell chances that are nearer to 0 and 1
         isotonic = IsotonicRegression(y_min=least, y_max=1.0 - least).fit(scores, is_other)
-        return Isotonic(isotonic.X_thresholds_, isotonic.y_thresholds_)
+        return {"isotonic_score": isotonic.X_thresholds_, "isotonic_chance": isotonic.y_thresholds_}
     from sklearn.linear_model import LogisticRegression
 
     width = float(scores.std()) or 1.0
     line = LogisticRegression().fit(scores[:, None] / width, is_other)
-    return Platt(float(line.coef_[0, 0]) / width, float(line.intercept_[0]), float(low), float(high))
+    return {"platt": np.array([line.coef_[0, 0] / width, line.intercept_[0], low, high], np.float64)}
 
 
 def _finite(scores: Floats, low: float, high: float) -> Floats:
     """Scores with ±∞ replaced; a NaN stays one."""
     return np.nan_to_num(scores, nan=np.nan, posinf=high, neginf=low)
-
-
-def restore_calibration(state: Mapping[str, NDArray[Any]]) -> Calibration | None:
-    """The calibration that `state` holds, if any."""
-    if "platt" in state:
-        return Platt(*map(float, state["platt"]))
-    if "isotonic_score" in state:
-        return Isotonic(state["isotonic_score"], state["isotonic_chance"])
-    return None
 
 
 Ints = NDArray[np.int64]
@@ -131,16 +101,12 @@ class LearnedModel:
     """L̂ = offset − log-odds of the classifier, calibrated or not; at_once: rows that are scored together."""
 
     classifier: Classifier
-    calibration: Calibration | None
+    calibration: Calibration
     offset: float
     at_once: int
 
     def score(self, outputs: Outputs) -> Floats:
-        """L̂ of each output (size,) or (size, d), shape (size,), natural log; 0 where the classifier gives no number.
-
-        Raises:
-            MechanismError: the classifier fails on these outputs.
-        """
+        """L̂ of each output, (size,), natural log; 0 where the classifier gives no number; MechanismError where it fails."""
         scores = np.empty(outputs.shape[0])
         with library_threads(1):
             for start in range(0, scores.size, self.at_once):
@@ -154,11 +120,7 @@ class LearnedModel:
         return LearnedCounter(self, thresholds)
 
     def projection(self) -> LearnedModel:
-        """What brings outputs to the line: L̂ itself.
-
-        Raises:
-            MechanismError: the classifier cannot be stored, so no other task could go on with it.
-        """
+        """What brings outputs to the line: L̂ itself; MechanismError where the classifier cannot be stored."""
         if self.classifier.state() is None:
             raise MechanismError(
                 "the classifier cannot be stored, which refining needs; accepted: one that can be pickled"
@@ -172,10 +134,7 @@ class LearnedModel:
     def state(self) -> dict[str, NDArray[Any]] | None:
         """The arrays by name; None where the classifier cannot be stored."""
         own = self.classifier.state()
-        if own is None:
-            return None
-        calibration = self.calibration.state() if self.calibration is not None else {}
-        return own | calibration | {"offset": np.array(self.offset)}
+        return None if own is None else own | self.calibration | {"offset": np.array(self.offset)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,21 +154,13 @@ class LearnedCounter(PlainCounter):
 
 @dataclass(frozen=True)
 class Learned:
-    """The estimator of L by a classifier (`LearnedParameters`): equal training samples and seed give equal bits.
-
-    Bits are equal on processors of one kind, whatever the number of threads or workers.
-    """
+    """The estimator of L by a classifier: equal samples and seed give equal bits, on processors of one kind, by any threads."""
 
     parameters: LearnedParameters = field(default_factory=LearnedParameters)
     serves_any_thresholds: ClassVar[bool] = True
 
     def fit(self, p: Side, q: Side) -> LearnedModel:
-        """Learn from training outputs of D (p) and D' (q), numbers of one shape and kind.
-
-        Raises:
-            StudyError: outputs are no numbers.
-            MechanismError: a side has too few outputs, or the classifier fails on them.
-        """
+        """Learn from training outputs of D (p) and D' (q), numbers of one shape and kind; HpcdpError where it cannot."""
         try:
             refuse_strings("learned", p.outputs.dtype == object)
         except ValueError as error:
@@ -230,7 +181,7 @@ class Learned:
             held, parts = _split(parts, given.held_out)
         learn = _LEARNERS.get(given.classifier, _learn_estimator)
         classifier, sizes = learn(given, p, q, parts)
-        calibration = None
+        calibration: Calibration = {}
         if given.calibrate:
             scores, is_other = _score_batches(classifier, _batches(p, q, held, _ESTIMATOR_ROWS))
             calibration, sizes = learn_calibration(given.calibrate, scores, is_other), _sizes(held)
@@ -238,18 +189,11 @@ class Learned:
         return LearnedModel(classifier, calibration, offset, _at_once(given))
 
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> LearnedCounter:
-        """The counter whose `state` this is.
-
-        Raises:
-            DamagedError: the stored estimator cannot be read, or other versions of its packages wrote it.
-        """
-        return LearnedCounter(self._restore(state), thresholds)
+        """The counter whose `state` this is; DamagedError where the estimator is of other versions, or cannot be read."""
+        return LearnedCounter(self.restore_projection(state), thresholds)
 
     def restore_projection(self, state: Mapping[str, NDArray[Any]]) -> LearnedModel:
         """The projection whose `state` this is; raises as `restore` does."""
-        return self._restore(state)
-
-    def _restore(self, state: Mapping[str, NDArray[Any]]) -> LearnedModel:
         name = self.parameters.classifier
         classifier: Classifier
         if name == "mlp":
@@ -258,7 +202,8 @@ class Learned:
             classifier = Additive.restore(state)
         else:
             classifier = Estimator.restore(state, *_estimator_path(name))
-        return LearnedModel(classifier, restore_calibration(state), float(state["offset"]), _at_once(self.parameters))
+        calibration = {name: state[name] for name in _CALIBRATIONS if name in state}
+        return LearnedModel(classifier, calibration, float(state["offset"]), _at_once(self.parameters))
 
 
 def _split(parts: list[Ints], fraction: float) -> tuple[list[Ints], list[Ints]]:
@@ -284,14 +229,13 @@ def _batches(p: Side, q: Side, parts: list[Ints], rows: int = _ROWS) -> Batches:
 
 
 def _score_batches(classifier: Classifier, batches: Batches) -> tuple[Floats, NDArray[np.bool_]]:
-    scored = [(_scores(classifier, None, rows), is_other) for rows, is_other in batches()]
+    scored = [(_scores(classifier, {}, rows), is_other) for rows, is_other in batches()]
     return np.concatenate([s for s, _ in scored]), np.concatenate([is_other for _, is_other in scored])
 
 
-def _scores(classifier: Classifier, calibration: Calibration | None, rows: Floats) -> Floats:
+def _scores(classifier: Classifier, calibration: Calibration, rows: Floats) -> Floats:
     with Blamed("the classifier: its scores", HpcdpError, MemoryError):
-        scores = classifier.logits(rows)
-        return scores if calibration is None else calibration.logits(scores)
+        return calibrated(calibration, classifier.logits(rows))
 
 
 def _at_once(parameters: LearnedParameters) -> int:
@@ -323,7 +267,7 @@ def _learn_estimator(
     options = given.options | ({"early_stopping": True} if is_log_odds else {})
     rows = np.concatenate([as_rows(side.outputs[part]) for side, part in zip((p, q), parts, strict=True)])
     is_other = np.repeat([False, True], [part.size for part in parts])
-    fitted = fit_estimator(path, options, given.seed, rows, is_other)
+    fitted = make_estimator(path, options, given.seed).fit(rows, is_other.astype(np.int64))
     return Estimator(fitted, path, is_log_odds), _sizes(parts)
 
 

@@ -76,13 +76,6 @@ READY: Mapping[str, type[_Options]] = {
 """The ready classifiers and the models of their options."""
 
 
-def check_name(name: str) -> str:
-    """A ready classifier's name, or what looks like an import path, which is not imported here."""
-    if name not in READY and not _PATH.fullmatch(name):
-        raise PydanticCustomError("classifier", "{text}", {"text": f'{", ".join(READY)}, or "package.module:Class"'})
-    return name
-
-
 def check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a ready classifier with its defaults filled in; those of an import path as they are."""
     if name not in READY:
@@ -119,7 +112,11 @@ class LearnedParameters(Parameters):
     @field_validator("classifier")
     @classmethod
     def _is_known(cls, name: str) -> str:
-        return check_name(name)
+        if name not in READY and not _PATH.fullmatch(name):  # an import path is not imported here
+            raise PydanticCustomError(
+                "classifier", "{text}", {"text": f'{", ".join(READY)}, or "package.module:Class"'}
+            )
+        return name
 
     @field_validator("options")
     @classmethod

@@ -98,10 +98,8 @@ def _append(runs, starts, votes, codes, start, v0, v1, code):  # type: ignore[no
 
 @kernel()
 def _sweep_on(a, b, k, table, from_a, starts, votes, codes, state):  # type: ignore[no-untyped-def]
-    """Go on with `sweep_distinct` until its end or until the runs have no room; returns whether it is the end.
-
-    state: entries of the merge that were met, those of a among them, those of a that left the window, runs, equal neighbours.
-    """
+    """Go on with `sweep_distinct` until its end, or until the runs have no room; returns whether it is the end."""
+    # entries of the merge that were met, those of a among them, those of a that left the window, runs, equal neighbours
     t, ir, il, runs, ties = state
     previous = -np.inf if t == 0 else max(a[ir - 1] if ir else -np.inf, b[t - ir - 1] if t > ir else -np.inf)
     current = codes[runs - 1]
@@ -146,9 +144,7 @@ def _sweep_on(a, b, k, table, from_a, starts, votes, codes, state):  # type: ign
 
 @kernel()
 def sweep_distinct(a, b, k, table):  # type: ignore[no-untyped-def]
-    """`sweep` for training samples that are all distinct, at least k, and by class: the ball is a window of k, or k + 1 at a
-    tie. Returns whether they are distinct, too; the runs are wrong if not.
-    """
+    """`sweep` by class for samples that are all distinct, at least k: windows of k, or k + 1. Returns whether they are, too."""
     starts, votes, codes = np.empty(1024), np.empty((1024, 2), np.int64), np.empty(1024, np.int64)
     from_a, state = np.empty(a.size + b.size, np.uint8), np.array([0, 0, 0, 1, 0])
     while not _sweep_on(a, b, k, table, from_a, starts, votes, codes, state):
@@ -163,11 +159,7 @@ def sweep_distinct(a, b, k, table):  # type: ignore[no-untyped-def]
 
 @kernel()
 def sweep(a, b, k, n0, n1, thresholds, full, table):  # type: ignore[no-untyped-def]
-    """Runs of constant votes (full > 0) or constant class (full = 0) over the real line.
-
-    a, b: sorted float64 training samples of the two sides, atoms removed. Returns (starts, v0, v1), run r holding
-    from starts[r] (starts[0] = -inf) to just before starts[r + 1], with votes v0[r], v1[r] at its start.
-    """
+    """Starts, from −inf, v0 and v1 of runs of constant votes (full > 0) or class (full = 0); a, b: without atoms."""
     starts, votes, codes = np.empty(1024), np.empty((1024, 2), np.int64), np.empty(1024, np.int64)
 
     il = jl = ir = jr = 0
@@ -257,85 +249,30 @@ def find_runs(x, starts, first, origin, scale, out):  # type: ignore[no-untyped-
 
 
 @kernel()
-def fill_classes(starts, codes, origin, scale, split, table):  # type: ignore[no-untyped-def]
-    """Fill table, (cells,), with the code of each cell in which no run starts, `split` in the others."""
-    last = float(table.size - 1)
-    begin = 0
-    for r in range(1, starts.size):
-        cell = _place(starts[r], origin, scale, last)
-        if cell >= begin:
-            table[begin:cell] = codes[r - 1]
-            table[cell] = split
-            begin = cell + 1
-    table[begin:] = codes[starts.size - 1]
-
-
-@kernel()
-def fill_runs(starts, origin, scale, many, table):  # type: ignore[no-untyped-def]
-    """Fill table, (cells,), with the run that enters each cell, or `many` where more than two start in it."""
-    last = float(table.size - 1)
-    begin = 0
-    r = 1
-    while r < starts.size:
-        cell = _place(starts[r], origin, scale, last)
-        table[begin : cell + 1] = r - 1
-        entered = r
-        while r < starts.size and _place(starts[r], origin, scale, last) == cell:
-            r += 1
-        if r - entered > 2:
-            table[cell] = many
-        begin = cell + 1
-    table[begin:] = starts.size - 1
-
-
-@kernel()
-def count_classes(x, table, table_origin, table_scale, split, starts, codes, first, origin, scale, histograms):  # type: ignore[no-untyped-def]
-    """Add one to histograms[·, code of the run that holds x] for each x, (lanes, split + 1), of one lane or four.
-
-    The last column takes what lies in split cells, which is then counted by its run. Neighbours go to different lanes,
-    so that an addition does not wait for the one before.
-    """
+def count_classes(x, table, table_origin, table_scale, split, starts, codes, first, origin, scale, histogram):  # type: ignore[no-untyped-def]
+    """Add one to histogram[code of the run that holds x] for each x, (split + 1,); the last one takes what is in split cells."""
     places = np.empty(_BLOCK, np.int32)
     cells = places.view(np.uint32)
     late = np.empty(_BLOCK + 1, np.uint32)
     last = float(table.size - 1)
-    most = histograms.shape[0] - 1
-    h0, h1, h2, h3 = histograms[0], histograms[1 & most], histograms[2 & most], histograms[3 & most]
     for begin in range(0, x.size, _BLOCK):
         part = x[begin : begin + _BLOCK]
         for i in range(part.size):
             places[i] = _place(part[i], table_origin, table_scale, last)
-        waiting, whole = np.uint32(0), part.size & ~3
-        for i in range(0, whole, 4):
-            a, b, c, d = table[cells[i]], table[cells[i + 1]], table[cells[i + 2]], table[cells[i + 3]]
-            h0[a] += 1
-            h1[b] += 1
-            h2[c] += 1
-            h3[d] += 1
-            late[waiting] = i
-            waiting += np.uint32(a == split)
-            late[waiting] = i + 1
-            waiting += np.uint32(b == split)
-            late[waiting] = i + 2
-            waiting += np.uint32(c == split)
-            late[waiting] = i + 3
-            waiting += np.uint32(d == split)
-        for i in range(whole, part.size):
+        waiting = np.uint32(0)
+        for i in range(part.size):
             code = table[cells[i]]
-            h0[code] += 1
+            histogram[code] += 1
             late[waiting] = i
             waiting += np.uint32(code == split)
         for j in range(waiting):
             run = _run(part[late[j]], starts, first, origin, scale)
-            h0[np.uint32(codes[run])] += 1
+            histogram[np.uint32(codes[run])] += 1
 
 
 @kernel()
 def count_each_run(x, table, table_origin, table_scale, many, following, starts, first, origin, scale, histogram):  # type: ignore[no-untyped-def]
-    """Add one to histogram[run that holds x] for each x, (runs + 1,); the last entry takes what lies among many starts.
-
-    following: the starts without the first, then NaN, which no x reaches, (runs + 2,).
-    """
+    """Add one to histogram[run that holds x] for each x, (runs + 1,); the last one takes what lies among many starts."""
     places, runs = np.empty(_BLOCK, np.int32), np.empty(_BLOCK, np.int32)
     cells, run_numbers = places.view(np.uint32), runs.view(np.uint32)
     late = np.empty(_BLOCK + 1, np.uint32)

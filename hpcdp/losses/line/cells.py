@@ -7,7 +7,6 @@ pilot's quantile spacings is linear in pieces; cells are where the integral of 1
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses.line.step import Lookup, StepCounter
+from hpcdp.losses.protocol import Arrays
 
 __all__ = ["MOST_CELLS", "LineCells"]
 
@@ -34,10 +34,7 @@ _LATTICE_GROWTH = 0.005
 
 
 def mirrored(size: int, parts: int) -> Ints:
-    """Places that cut range(size + 1) in an odd number of about `parts` nearly equal parts, or in single steps.
-
-    0 and size are among them. They are the same ones seen from the other end, so a change of sign changes nothing.
-    """
+    """Places that cut range(size + 1) in an odd number of about `parts` nearly equal parts, the same ones from the other end."""
     if parts >= size:
         return np.arange(size + 1)
     parts = max(1, parts - 1) | 1
@@ -114,10 +111,7 @@ def _integrate(nodes: Floats, widths: Floats, most: int) -> Floats | None:
 
 
 def lattice_spacing(values: Floats, most: int) -> float | None:
-    """The spacing of the lattice that sorted distinct values lie on, or None; at least two values. In 2^`unit_exponent`.
-
-    A lattice that would need more than `most` values (gaps count as `_LATTICE_REACH` values twice at most) is none.
-    """
+    """The spacing of the lattice of sorted distinct values, in 2^`unit_exponent`; None: none, or of more than `most` values."""
     exponent = unit_exponent(values)
     gaps = np.diff(np.ldexp(values, -exponent))
     if not gaps.min() > 0:  # the smallest are lost beside the largest
@@ -136,11 +130,7 @@ def lattice_spacing(values: Floats, most: int) -> float | None:
 
 
 def cut_values(values: Floats, spacing: float | None, most: int) -> Floats:
-    """Edges half-way between sorted distinct values, at least two, increasing and finite, at most `most`.
-
-    spacing: of the lattice of these values, in 2^`unit_exponent`; its values inside gaps have cells too. None: no
-    lattice, and gaps stay whole. Either way cells go on beyond the values: every step first, then in steps that grow.
-    """
+    """Edges half-way between sorted distinct values, at most `most`: of a lattice within gaps too, and beyond them all."""
     exponent = unit_exponent(values)
     unit = np.ldexp(values, -exponent)
     gaps = np.diff(unit)
@@ -203,26 +193,17 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False)
-class LineCells:
-    """Cell i is [starts[i], starts[i + 1]); the first starts at -inf, the last has no end. At most 2¹⁶ cells.
+class LineCells(Arrays):
+    """Cell i is [starts[i], starts[i + 1]); the first starts at -inf, the last has no end. At most 2¹⁶ cells."""
 
-    starts: (cells,) float64, increasing. centres: (cells,) float64, finite, increasing, each inside its cell. atoms:
-    (cells,) bool, whether a cell holds one value whose log-ratio need not be near its neighbours'.
-    """
-
-    starts: Floats
-    centres: Floats
+    starts: Floats  # (cells,), increasing
+    centres: Floats  # (cells,), finite, increasing, each inside its cell
+    # (cells,), whether a cell holds one value whose log-ratio need not be near its neighbours'
     atoms: NDArray[np.bool_]
 
     @classmethod
     def of(cls, p: Floats, q: Floats, *, most: int = MOST_CELLS) -> LineCells:
-        """Cells from sorted finite pilot outputs of both sides, (size,) float64 each, at least one output in all.
-
-        most: cells beside those of values that many hold, where outputs have a density; 2¹⁶ with these at most.
-
-        Widths follow the pilot's quantiles and change slowly, also far beyond the pilot. Values that many pilot
-        outputs hold are cells of their own, as are the values of a lattice and outputs of few distinct values.
-        """
+        """Cells from sorted finite pilot outputs of both sides; most: cells beside those of values that many hold."""
         pool = np.sort(np.concatenate([p, q]), kind="stable")
         if not pool.size:
             raise ValueError("no pilot output from which the line could be cut; accepted: at least one")
@@ -298,12 +279,3 @@ class LineCells:
     def tally(self, outputs: NDArray[Any]) -> Ints:
         """How many of finite outputs (size,) or (size, 1) each cell holds, (cells,) int64; tallies of chunks add up."""
         return self._counter.count(outputs)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays that `restore` needs."""
-        return {"starts": self.starts, "centres": self.centres, "atoms": self.atoms}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, NDArray[Any]]) -> LineCells:
-        """The cells that `state` came from."""
-        return cls(state["starts"], state["centres"], state["atoms"])

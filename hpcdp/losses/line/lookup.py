@@ -14,8 +14,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _CELLS = 1 << 22
-_LANES = 4
-_LANED_CLASSES = 1 << 10  # histograms of more classes would crowd the near cache, and seldom wait for themselves
 _MANY_CLASSES = 1 << 12  # with more, as tallies of a pilot's cells have, most table cells are of several classes
 _SMALLEST, _LARGEST = 1 << 13, 1 << 18  # cells; the nearest cache holds the one, the next one the other
 _FEW = 1 << 16  # outputs, besides two a run, that pay for a table
@@ -32,12 +30,15 @@ def _grid(low: float, high: float, cells: int) -> tuple[float, float]:
     return (low - margin, cells / (width + 2 * margin)) if np.isfinite(width) else (0.0, 0.0)
 
 
+def _places(starts: Floats, origin: float, scale: float, cells: int) -> Ints:
+    """The cell of each start, as kernels place outputs: a place that is no number is the first."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.nan_to_num((starts - origin) * scale, nan=0.0).clip(0.0, cells - 1.0).astype(np.int64)
+
+
 @dataclass(frozen=True)
 class Lookup:
-    """Finds the run of an output: a guide table over the middle of the starts, then a short binary search.
-
-    first: (cells + 1,) the first run that starts in each cell or later.
-    """
+    """Finds the run of an output: a guide table `first` over the middle of the starts, then a short binary search."""
 
     starts: Floats
     first: NDArray[np.int32]
@@ -53,10 +54,7 @@ class Lookup:
         cells = int(min(_CELLS, max(1, 8 * (starts.size - 1))))
         width = high * 0.5 - low * 0.5
         scale = 0.5 * cells / width if width > 0 and np.isfinite(0.5 * cells / width) else 0.0
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # as kernels place outputs; a place that is no number is the first
-            place = np.nan_to_num((starts[1:] - low) * scale, nan=0.0).clip(0.0, cells - 1.0).astype(np.int64)
+        place = _places(starts[1:], low, scale, cells)
         first = np.append(0, np.cumsum(np.bincount(place, minlength=cells))) + 1
         return cls(starts, first.astype(np.int32), low, scale)
 
@@ -72,36 +70,35 @@ Count = Callable[[Floats], tuple[Ints, int]]
 
 
 def by_class(lookup: Lookup, codes: NDArray[np.int32], classes: int, low: float, high: float, cells: int) -> Count:
-    """Counts outputs by class: most cells are of one class, which one look tells. For up to 65,534 classes.
-
-    Of a step function with codes (runs,) below classes, for outputs that mostly lie in [low, high].
-    """
+    """Counts outputs, mostly in [low, high], by class: most cells are of one, which one look tells. For up to 65,534 classes."""
     dtype = np.dtype(np.uint8 if classes <= np.iinfo(np.uint8).max else np.uint16)
-    table, (origin, scale) = np.empty(cells, dtype), _grid(low, high, cells)
-    split, lanes = dtype.type(classes), _LANES if classes <= _LANED_CLASSES else 1
-    kernels.fill_classes(lookup.starts, codes.astype(dtype), origin, scale, split, table)
+    split, (origin, scale) = dtype.type(classes), _grid(low, high, cells)
+    places = _places(lookup.starts[1:], origin, scale, cells)
+    table = np.repeat(codes.astype(dtype), np.diff(places, prepend=0, append=cells))
+    table[places] = split
 
     def count(x: Floats) -> tuple[Ints, int]:
-        histograms = np.zeros((lanes, classes + 1), np.int64)
+        counts = np.zeros(classes + 1, np.int64)
         kernels.count_classes(
-            x, table, origin, scale, split, lookup.starts, codes, lookup.first, lookup.origin, lookup.scale, histograms
+            x, table, origin, scale, split, lookup.starts, codes, lookup.first, lookup.origin, lookup.scale, counts
         )
-        counts = histograms.sum(axis=0)
         return counts[:-1], int(counts[-1])
 
     return count
 
 
 def by_run(lookup: Lookup, codes: NDArray[np.int32], classes: int, low: float, high: float, cells: int) -> Count:
-    """Counts outputs by run, then runs by class: a cell tells the run up to two comparisons. For very many classes.
-
-    Arguments: as of `by_class`. Fewer than 2³² outputs are counted at a time.
-    """
+    """Counts outputs by run, then runs by class: a cell tells the run up to two comparisons. For very many classes."""
     runs = lookup.starts.size
     dtype = np.dtype(np.uint16 if runs <= np.iinfo(np.uint16).max else np.uint32)
-    table, (origin, scale) = np.empty(cells, dtype), _grid(low, high, cells)
+    origin, scale = _grid(low, high, cells)
     many, following = dtype.type(runs), np.append(lookup.starts[1:], [np.nan] * 3)
-    kernels.fill_runs(lookup.starts, origin, scale, many, table)
+    places = _places(lookup.starts[1:], origin, scale, cells)
+    table = np.repeat(np.arange(runs, dtype=dtype), np.diff(places, prepend=0, append=cells))
+    table[places[::-1]] = np.arange(runs - 1, dtype=dtype)[
+        ::-1
+    ]  # the run that enters a cell, before the first start there
+    table[places[2:][places[2:] == places[:-2]]] = many
 
     def count(x: Floats) -> tuple[Ints, int]:
         counts = np.zeros(runs + 1, np.uint32)  # half of what 64 bits take of the cache

@@ -19,28 +19,10 @@ from hpcdp.losses.line import _kernels as kernels
 from hpcdp.losses.line.lookup import Lookup, Tables
 from hpcdp.losses.protocol import Outputs
 
-__all__ = ["Lookup", "StepCounter", "StepModel", "StepVotes", "Votes", "holders", "learn_votes", "pooled_atoms"]
+__all__ = ["Lookup", "StepCounter", "StepModel", "StepVotes", "holders", "pooled_atoms"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Votes:
-    """Votes as a step function: run r holds on [starts[r], starts[r + 1]) with v0[r], v1[r] votes of the sides.
-
-    starts: (runs,) float64, increasing, starts[0] = -inf. v0, v1: (runs,) int64. n0, n1: draws per database.
-    """
-
-    starts: Floats
-    v0: Ints
-    v1: Ints
-    n0: int
-    n1: int
-
-    def losses(self) -> Floats:
-        """L̂ of each run, shape (runs,), natural log, ±inf allowed."""
-        return log_ratios(self.v0, self.v1, self.n0, self.n1)
 
 
 def pooled_atoms(a: Floats, b: Floats, k: int) -> Floats:
@@ -73,9 +55,8 @@ def _sweep(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | 
     if thresholds is None:
         nothing, table = np.empty(0), np.zeros((2, 0), np.int32)
         return kernels.sweep(a, b, k, n0, n1, nothing, int(b.size + 1), table)
-    table = np.zeros(
-        (2, k + 2), np.int32
-    )  # classes of all votes of k and of k + 1 voters: what almost every event looks up
+    # classes of all votes of k and of k + 1 voters: what almost every event looks up
+    table = np.zeros((2, k + 2), np.int32)
     for extra, row in enumerate(table):
         v0 = np.arange(k + extra + 1)
         row[: v0.size] = classes_of(log_ratios(v0, v0[::-1].copy(), n0, n1), thresholds)
@@ -86,27 +67,41 @@ def _sweep(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | 
     return kernels.sweep(a, b, k, n0, n1, thresholds, 0, table)
 
 
-def learn_votes(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | None = None) -> Votes:
-    """Votes of the closed k-nearest-neighbour balls with atoms (the vote rules), for every float.
+@dataclass(frozen=True, eq=False)
+class StepVotes:
+    """Votes of one column: run r holds on [starts[r], starts[r + 1]), starts[0] = -inf, with v0[r], v1[r] votes of the sides."""
 
-    a, b: sorted finite float64 training samples of the two sides; n0, n1: their draws (at least their sizes).
-    With thresholds (sorted, distinct) runs of one class are merged, which leaves all counts as they are.
-    """
-    atoms = pooled_atoms(a, b, k)
-    a0, a1 = holders(a, atoms), holders(b, atoms)
-    starts, v0, v1 = _sweep(_without(a, atoms), _without(b, atoms), k, n0, n1, thresholds)
-    if atoms.size:
-        after = np.nextafter(atoms, np.inf)
-        held = np.searchsorted(starts, after, "right") - 1
-        starts = np.concatenate([starts, after, atoms])
-        v0 = np.concatenate([v0, v0[held], a0])
-        v1 = np.concatenate([v1, v1[held], a1])
-        # of runs that start at one float the last one stands: an atom beats what follows an atom beats the rest
-        order = np.argsort(starts, kind="stable")
-        starts, v0, v1 = starts[order], v0[order], v1[order]
-        last = np.append(starts[1:] != starts[:-1], True)
-        starts, v0, v1 = starts[last], v0[last], v1[last]
-    return Votes(starts, v0, v1, n0, n1)
+    starts: Floats
+    v0: Ints
+    v1: Ints
+
+    @classmethod
+    def learn(
+        cls, a: Floats, b: Floats, k: int, n0: int = 1, n1: int = 1, thresholds: Floats | None = None
+    ) -> StepVotes:
+        """Of closed k-balls with atoms of sorted a and b; with thresholds of L̂, of n0 and n1 draws, runs of one class are one."""
+        atoms = pooled_atoms(a, b, k)
+        starts, v0, v1 = _sweep(_without(a, atoms), _without(b, atoms), k, n0, n1, thresholds)
+        if atoms.size:
+            after = np.nextafter(atoms, np.inf)
+            held = np.searchsorted(starts, after, "right") - 1
+            starts = np.concatenate([starts, after, atoms])
+            v0 = np.concatenate([v0, v0[held], holders(a, atoms)])
+            v1 = np.concatenate([v1, v1[held], holders(b, atoms)])
+            # of runs that start at one float the last one stands: an atom beats what follows an atom beats the rest
+            order = np.argsort(starts, kind="stable")
+            order = order[np.append(starts[order][1:] != starts[order][:-1], True)]
+            starts, v0, v1 = starts[order], v0[order], v1[order]
+        return cls(starts, v0, v1)
+
+    @cached_property
+    def _lookup(self) -> Lookup:
+        return Lookup.over(self.starts)
+
+    def votes(self, outputs: Outputs) -> tuple[Ints, Ints]:
+        """Votes of both sides for each output (size,) or (size, 1), int64, shape (size,) each."""
+        runs = self._lookup.runs(np.ascontiguousarray(outputs, np.float64).reshape(-1))
+        return self.v0[runs], self.v1[runs]
 
 
 @dataclass(frozen=True)
@@ -116,11 +111,6 @@ class StepCounter:
     lookup: Lookup
     codes: NDArray[np.int32]
     classes: int
-
-    @classmethod
-    def of(cls, votes: Votes, thresholds: Floats) -> StepCounter:
-        """The counter of these votes for sorted distinct thresholds."""
-        return cls.merged(votes.starts, classes_of(votes.losses(), thresholds), thresholds)
 
     @classmethod
     def merged(cls, starts: Floats, codes: NDArray[np.integer], thresholds: Floats) -> StepCounter:
@@ -154,25 +144,6 @@ class StepCounter:
 
 
 @dataclass(frozen=True, eq=False)
-class StepVotes:
-    """Votes of one column as a step function."""
-
-    steps: Votes
-    lookup: Lookup
-
-    @classmethod
-    def learn(cls, a: Floats, b: Floats, k: int) -> StepVotes:
-        """Votes among sorted training samples a and b of the two sides."""
-        steps = learn_votes(a, b, k, max(1, a.size), max(1, b.size))  # the votes do not depend on the draws
-        return cls(steps, Lookup.over(steps.starts))
-
-    def votes(self, outputs: Outputs) -> tuple[Ints, Ints]:
-        """Votes of both sides for each output (size,) or (size, 1), int64, shape (size,) each."""
-        runs = self.lookup.runs(np.ascontiguousarray(outputs, np.float64).reshape(-1))
-        return self.steps.v0[runs], self.steps.v1[runs]
-
-
-@dataclass(frozen=True, eq=False)
 class StepModel:
     """L̂ of scalar outputs as a step function of training samples a and b, sorted float64, of n0 and n1 draws."""
 
@@ -192,7 +163,9 @@ class StepModel:
 
     def counter(self, thresholds: Floats) -> StepCounter:
         """A counter for sorted distinct thresholds, shape (T,)."""
-        return StepCounter.of(learn_votes(self.a, self.b, self.k, self.n0, self.n1, thresholds), thresholds)
+        votes = StepVotes.learn(self.a, self.b, self.k, self.n0, self.n1, thresholds)
+        classes = classes_of(log_ratios(votes.v0, votes.v1, self.n0, self.n1), thresholds)
+        return StepCounter.merged(votes.starts, classes, thresholds)
 
 
 State = Mapping[str, NDArray[Any]]

@@ -18,7 +18,7 @@ from hpcdp._base.rounding import at_most
 from hpcdp.engine.index import Index
 from hpcdp.keys import digest_json
 from hpcdp.losses import validate_parameters
-from hpcdp.losses.histogram.parameters import FINE, HistogramParameters
+from hpcdp.losses.parameters import FINE, HistogramParameters
 from hpcdp.methods.classes import total_of
 from hpcdp.notions.bins import choose_bins, least_outputs
 from hpcdp.notions.lipschitz import NAMES, buckets, precision_at, size_of

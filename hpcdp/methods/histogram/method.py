@@ -14,8 +14,8 @@ from hpcdp.engine.method import NO_ETA, Adder, Method, Rows, Run
 from hpcdp.engine.series import Effort, Phase, Series
 from hpcdp.engine.task import Amounts, Costs, Task
 from hpcdp.errors import StudyError
-from hpcdp.losses.histogram.counting import OutsideError, count_bins
-from hpcdp.losses.histogram.parameters import FINE
+from hpcdp.losses.histogram import OutsideError, count_bins
+from hpcdp.losses.parameters import FINE
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.methods.classes import entries_of_outcomes
 from hpcdp.methods.histogram.decisions import (

@@ -18,7 +18,7 @@ from hpcdp.engine.outcomes import Failure, NewFile, Report
 from hpcdp.engine.series import Series
 from hpcdp.engine.tasks import restored
 from hpcdp.errors import DamagedError, MechanismError
-from hpcdp.losses.protocol import Counter, Decides, Densities, Model, Side
+from hpcdp.losses.protocol import Counter, Densities, Model, Side, decided
 from hpcdp.losses.refined import CellTally, Pilot, refine
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.methods.sample_split.tally_plan import LearnPilots, Tally
@@ -132,10 +132,9 @@ def learn_pair(context: Context, series: Series) -> Learned:
         return Learned(
             model.counter(thresholds), records_facts=False
         )  # its record is there, or another task is about to write it
-    if isinstance(model, Decides):
-        counter, decision = model.decide(thresholds)
+    counter, decision = decided(model, thresholds)
+    if decision is not None:
         return Learned(counter, {"training": decision.judged.tolist(), "chosen": decision.chosen})
-    counter = model.counter(thresholds)
     return Learned(counter, {**_training(counter, d, d_prime), **_perturbed(model, problem.study.estimate.etas)})
 
 

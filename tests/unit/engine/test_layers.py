@@ -43,7 +43,7 @@ LATE = {
     "hpcdp.results.shown": "tables and pages, of a higher floor: see EXCEPTIONS",
     "hpcdp.driver.function": "processes start while it loads the rest: .6 s of the first `hpcdp.spectrum`",
     "hpcdp.testing.plugin": "every pytest loads it, also where no test is of privacy",
-    "hpcdp.losses.*.parameters": "a study is read without the code of its loss: status needs no numba, no reader needs pickles",
+    "hpcdp.losses.*parameters": "a study is read without the code of its loss: status needs no numba, no reader needs pickles",
     # the same for kernels, in modules that status loads
     "hpcdp.mechanisms._batches": "numba",
     "hpcdp.mechanisms.outputs": "numba",

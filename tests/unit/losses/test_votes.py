@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.counts import count_losses
 from hpcdp.losses.distinct import learn_distinct
-from hpcdp.losses.knn._ball_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN, rank_boxes, rank_points
+from hpcdp.losses.knn._ball_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN, rank_box, rank_points
 from hpcdp.losses.knn._tree import BallVotes, TreeSearch
 from hpcdp.losses.knn.knn import Knn, KnnParameters, Strata, few_valued
 from hpcdp.losses.line.step import Lookup, StepCounter, StepVotes
@@ -232,12 +232,11 @@ def test_boxes_bound_the_computed_ranks(metric, rows, query):
     """As rounded: a box that is left out for its bound holds no row that votes."""
     rows, query = np.array(rows), np.array(query)
     code = METRICS[metric]
-    found, near, far = np.empty(len(rows)), np.empty(1), np.empty(1)
+    found = np.empty(len(rows))
     rank_points(query, np.ascontiguousarray(rows.T)[None], 0, code, found)
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    rank_boxes(query, np.stack([low, high])[:, :, None].copy(), 1, code, near, far)
-    assert near[0] <= found.min()
-    assert found.max() <= far[0]
+    near, far = rank_box(query, rows.min(axis=0), rows.max(axis=0), code)
+    assert near <= found.min()
+    assert found.max() <= far
 
 
 def test_what_a_tree_refuses():

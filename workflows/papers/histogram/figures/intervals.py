@@ -18,8 +18,8 @@ from paper_figures.seeds import over_seeds, resolved, with_seed
 from hpcdp.analytic import Curve, exact
 from hpcdp.lipschitz import sizes
 from hpcdp.losses import validate_parameters
-from hpcdp.losses.histogram.counting import count_bins
-from hpcdp.losses.histogram.parameters import FINE, HistogramParameters
+from hpcdp.losses.histogram import count_bins
+from hpcdp.losses.parameters import FINE, HistogramParameters
 from hpcdp.methods.histogram.interval import describe_interval
 from hpcdp.notions.bins import choose_bins, largest_ratio, renyi_ratio
 from hpcdp.store.stages import Stage

@@ -27,11 +27,7 @@ def _count(x, low, high, scale, counts):  # type: ignore[no-untyped-def]
 
 
 def count_bins(outputs: NDArray[np.float64], interval: tuple[float, float], counts: NDArray[np.int64]) -> None:
-    """Add outputs (size,) float64 to counts (m,) of equal bins; the last one has both its ends.
-
-    Raises:
-        OutsideError: an output lies outside the interval.
-    """
+    """Add outputs (size,) float64 to counts (m,) of equal bins; the last one has both its ends; OutsideError of one outside."""
     low, high = interval
     outside = _count(outputs, low, high, counts.size / (high - low), counts)
     if outside >= 0:

@@ -1,1 +1,0 @@
-"""`histogram`: counts in bins of an interval, fixed before they are counted."""
