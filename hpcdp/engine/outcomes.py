@@ -160,7 +160,7 @@ def describe_failures(failures: Sequence[Failure]) -> list[str]:
     lines = []
     for first, *others in causes.values():
         more = len({other.what for other in others} - {first.what})
-        lines.append(f"{first.what}: {first.message}" + (f" (needed by {more} more)" if more else ""))
+        lines.append(f"{first.what}: {first.message}" + (f" ({more} more cannot go on without it)" if more else ""))
     return lines
 
 

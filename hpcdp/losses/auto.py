@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp.losses._votes import log_ratios
-from hpcdp.losses.counts import count_losses
+from hpcdp.losses.counts import classes_by, count_losses
 from hpcdp.losses.distinct import hash_outputs
 from hpcdp.losses.frequency import Frequency
 from hpcdp.losses.knn.knn import Knn
@@ -53,9 +53,8 @@ class ChosenCounter:
     def count(self, outputs: Outputs) -> NDArray[np.int64]:
         return self.counter.count(outputs)
 
-    def classes_of(self, outputs: Outputs) -> NDArray[np.integer]:
-        classes: NDArray[np.integer] = self.counter.classes_of(outputs)  # type: ignore[attr-defined]
-        return classes
+    def classes_of(self, outputs: Outputs) -> NDArray[np.integer] | None:
+        return classes_by(self.counter, outputs)
 
     def state(self) -> dict[str, NDArray[Any]] | None:
         state = self.counter.state()

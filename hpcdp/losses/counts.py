@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.protocol import Model, Outputs
+from hpcdp.losses.protocol import Counter, Model, Outputs
 
 
 def merge_thresholds(epsilons: Iterable[float], etas: Iterable[float]) -> NDArray[np.float64]:
@@ -37,6 +37,12 @@ def eta_thresholds(etas: NDArray[np.float64]) -> NDArray[np.float64]:
 def classes_of(losses: NDArray[np.float64], thresholds: NDArray[np.float64]) -> NDArray[np.int64]:
     """Class of each loss among the 2T + 1 of sorted distinct thresholds (T,), shape (size,), int64."""
     return np.searchsorted(thresholds, losses, "left") + np.searchsorted(thresholds, losses, "right")
+
+
+def classes_by(counter: Counter, outputs: Outputs) -> NDArray[np.integer] | None:
+    """Class of each output by a counter, shape (size,); None where it can only count, as one of somebody's may."""
+    tell = getattr(counter, "classes_of", None)
+    return None if tell is None else tell(outputs)
 
 
 def count_losses(losses: NDArray[np.float64], thresholds: NDArray[np.float64]) -> NDArray[np.int64]:

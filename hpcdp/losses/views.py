@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hpcdp._base.plugins import load_plugin, plugins
 from hpcdp.errors import MechanismError
 from hpcdp.losses import VIEWS
+from hpcdp.losses.counts import classes_by
 from hpcdp.losses.distinct import Distinct
 from hpcdp.losses.frequency import Frequency, FrequencyCounter, FrequencyModel
 from hpcdp.losses.parameters import FrequencyParameters
@@ -59,6 +60,16 @@ class _SpecialCounter:
         plain, rest, _ = split(outputs)
         own = self._rest.count(np.zeros_like(plain)) if self.numbers is None else self.numbers.count(plain)
         return own + self._rest.count(rest)
+
+    def classes_of(self, outputs: Outputs) -> NDArray[np.integer] | None:
+        """Class of each output, (size,); None where the numbers' counter can only count."""
+        plain, rest, rows = split(outputs)
+        own = self._rest.classes_of(np.zeros_like(plain)) if self.numbers is None else classes_by(self.numbers, plain)
+        if own is None:
+            return None
+        classes = np.empty(len(outputs), np.int64)
+        classes[rows], classes[~rows] = self._rest.classes_of(rest), own
+        return classes
 
     def state(self) -> dict[str, NDArray[Any]] | None:
         """Those of both, the latter where training has seen any; None when fitting again is the way."""
@@ -197,6 +208,10 @@ class _Counter:
 
     def count(self, outputs: Outputs) -> NDArray[np.int64]:
         return self.own.count(self.view(outputs))
+
+    def classes_of(self, outputs: Outputs) -> NDArray[np.integer] | None:
+        """Class of each output, (size,); None where the own counter can only count."""
+        return classes_by(self.own, self.view(outputs))
 
     def state(self) -> dict[str, NDArray[Any]] | None:
         return self.own.state()

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from hpcdp.losses.counts import above
+from hpcdp.losses.counts import above, classes_by
 from hpcdp.losses.protocol import Counter, Outputs
 
 Floats = NDArray[np.float64]
@@ -27,7 +27,9 @@ COLUMNS = 7
 """Of an order: pairs of neighbours, hits of the first, of the second and of both, hits in the earlier half of each chunk's pairs,
 most hits and most misses of a whole chunk."""
 
-_LOOKED = 1 << 11  # first outputs of a chunk whose neighbours are looked at, and as many last ones
+_LOOKED = (
+    1 << 11
+)  # first outputs of a chunk that are looked at in pairs from an even place, and last ones from an odd place
 _SETS = 5
 _LEAST = 1e-300  # of what is told
 
@@ -40,16 +42,17 @@ def looked_thresholds(thresholds: int) -> Ints:
 
 def count_in_order(counter: Counter, outputs: Outputs, chunk: int, histogram: Ints, order: Ints) -> None:
     """Add a chunk's outputs to the histogram (2T + 1,) and their order to (sets, COLUMNS)."""
-    sets, looked = looked_thresholds(histogram.size // 2), np.zeros(0, np.int64)
-    if classes_of := getattr(counter, "classes_of", None):
-        is_short = outputs.shape[0] <= 2 * _LOOKED
-        looked = classes_of(outputs if is_short else np.concatenate([outputs[:_LOOKED], outputs[-_LOOKED:]]))
-        counts = np.bincount(looked, minlength=histogram.size)
-        counts += 0 if is_short else counter.count(outputs[_LOOKED:-_LOOKED])
+    sets, last = looked_thresholds(histogram.size // 2), outputs.shape[0] - outputs.shape[0] % 2 - 1
+    half = min(_LOOKED, last // 4 * 2)  # even, and last is odd: so is the place of the first late pair
+    middle = outputs[half : last - half]
+    classes = classes_by(counter, np.concatenate([outputs[:half], outputs[last - half :], middle[:3]]))
+    if classes is None:
+        counts, classes = counter.count(outputs), np.zeros(0, np.int64)
     else:
-        counts = counter.count(outputs)
-    pairs = looked[: looked.size // 4 * 4].reshape(-1, 2)
-    early = pairs[: len(pairs) // 2].ravel()
+        counts = np.bincount(classes, minlength=histogram.size)
+        counts += counter.count(middle[3:]) if len(middle) > 3 else 0
+    pairs = classes[: 2 * half].reshape(-1, 2)
+    early = pairs[: half // 2].ravel()
     sides = pairs[:, 0], pairs[:, 1], np.minimum(pairs[:, 0], pairs[:, 1]), early
     order[:, 0] += len(pairs)
     order[:, 1:5] += np.transpose([above(np.bincount(side, minlength=histogram.size))[sets] for side in sides])

@@ -295,18 +295,20 @@ def _check_randomness(sampler: Sampler, database: Input, outputs: Outputs) -> No
 
 def _check_independence(sampler: Sampler, database: Input, outputs: Outputs, other: Outputs) -> None:
     """MechanismError where neighbours within a call are equal more often than outputs of two calls: one noise for all."""
-    within, between = _equal_neighbours(outputs), _equal(outputs, other[: outputs.shape[0]])
+    begin = max((0, 1), key=lambda place: _equal_neighbours(outputs, place).mean())
+    within, between = _equal_neighbours(outputs, begin), _equal(outputs, other[: outputs.shape[0]])
     if within.sum() / max(1, within.size) - between.sum() / max(1, between.size) < _REPEATS:
         return
     first, second, third = (sampler.trial(database, _SECOND_SIZE, number) for number in (5, 6, 7))
-    within, between = _equal_neighbours(first), _equal(second, third)[: _SECOND_SIZE // 2]
+    within = _equal_neighbours(first, begin)
+    between = _equal(second, third)[: within.size]
     from scipy.stats import hypergeom
 
     equal, size = int(within.sum()), within.size
     if hypergeom.logsf(equal - 1, 2 * size, equal + int(between.sum()), size) < -_CHANCE:
         raise MechanismError(
-            f"its outputs repeat each other within a call: of {size} outputs {equal} equal the one before, but of two calls' "
-            f"outputs {int(between.sum())} of {size} do; each of the `size` outputs needs noise of its own, or no "
+            f"its outputs repeat each other within a call: of {size} pairs of neighbours {equal} are equal, but of two calls' "
+            f"outputs {int(between.sum())} of {size} are; each of the `size` outputs needs noise of its own, or no "
             "bound would hold"
         )
 
@@ -318,10 +320,10 @@ def _equal(outputs: Outputs, others: Outputs) -> NDArray[np.bool_]:
     return np.asarray(same.reshape(same.shape[0], -1).all(axis=1), np.bool_)
 
 
-def _equal_neighbours(outputs: Outputs) -> NDArray[np.bool_]:
-    """Whether the first and second are equal, the third and fourth, and so on."""
-    half = outputs.shape[0] // 2
-    return _equal(outputs[: 2 * half : 2], outputs[1 : 2 * half : 2])
+def _equal_neighbours(outputs: Outputs, begin: int) -> NDArray[np.bool_]:
+    """Whether both outputs of each pair are equal; pairs from this place on."""
+    pairs = outputs[begin:]
+    return _equal(pairs[: len(pairs) // 2 * 2 : 2], pairs[1::2])
 
 
 def equals_no_chance(outputs: Outputs) -> bool:

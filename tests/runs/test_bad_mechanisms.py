@@ -39,8 +39,9 @@ BODIES = {
     "return np.random.laplace(size=size)": "could not be repeated or resumed",
     "return np.random.default_rng(0).laplace(size=size)": "ignores its rng",
     "return np.random.default_rng(0).choice(['a', 'b'], size)": "ignores its rng",
-    "return np.full(size, rng.laplace())": "of 512 outputs 512 equal the one before, but of two calls' outputs 0 of 512 do",
+    "return np.full(size, rng.laplace())": "of 512 pairs of neighbours 512 are equal, but of two calls' outputs 0 of 512 are",
     "return np.repeat(rng.integers(0, 9, (size + 1) // 2), 2)[:size]": "repeat each other within a call",
+    "return np.repeat(rng.laplace(size=size), 2)[1 : size + 1]": "of 511 pairs of neighbours 511 are equal",
     "return ['ab'[rng.integers(2)] + str(rng.random())] * size": "repeat each other within a call",
 }
 
@@ -200,7 +201,7 @@ def test_a_chunk_that_fails_is_set_aside_and_named(
     assert f"{stage} chunk {chunk} of {whose}: " in error
     assert words in error
     assert error.count("the mechanism r") == 1, "one cause is told once"
-    assert ("needed by 3 more" in error) == (removed is None)
+    assert ("3 more cannot go on without it" in error) == (removed is None)
     assert f"hpcdp resume {store}" in error
     assert complete_pairs(store) == (set() if removed is None else {0, 1, 2} - {removed})
     assert f"{stage} chunk {chunk}" in call("status", store).stdout
