@@ -287,7 +287,12 @@ def _read_npy(path: Path, where: str) -> NDArray[Any]:
 
 def _read_csv(path: Path, where: str) -> list[list[int | float]]:
     with path.open(newline="", encoding="utf-8-sig") as handle:
-        lines = [line for line in csv.reader(handle) if line]
+        lines = list(csv.reader(handle))
+    while lines and not lines[-1]:
+        lines.pop()
+    if max(map(len, lines), default=0) == 1:  # a line without text is an empty cell
+        lines = [line or [""] for line in lines]
+    lines = [line for line in lines if line]
     if not lines:
         raise StudyError(f"{where}: an empty database (no rows); accepted: at least one row")
     header = None if all(_number(cell) is not None for cell in lines[0]) else lines[0]

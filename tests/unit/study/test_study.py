@@ -133,6 +133,7 @@ def test_refusals_name_key_value_and_choice(path: str, value: Any, words: list[s
             ["column 0 (from 0) has semicolons in row 1", "commas between cells"],
         ),
         ({"relative": {"file": "gap.csv"}}, ["column 1 (from 0) is empty in row 1", "fill in what is missing"]),
+        ({"relative": {"file": "line.csv"}}, ["column 0 (from 0) is empty in row 2", "fill in what is missing"]),
         ({"relative": {"file": "head.csv"}}, ["head.csv", "empty"]),
         ({"relative": {"file": "table.txt"}}, ["table.txt", ".csv", ".txt"]),
         ({"relative": {"call": "no_such_module:f"}}, ["pairs.relative.call", "no_such_module"]),
@@ -143,6 +144,7 @@ def test_databases_that_cannot_be_had(tmp_path: Path, pairs: dict[str, Any], wor
     (tmp_path / "text.csv").write_text("age,name\n3,Ada\n4,Bob\n")
     (tmp_path / "semicolons.csv").write_text("age;income\n3\n4;5\n")
     (tmp_path / "gap.csv").write_text("age,income\n3,1\n4,\n")
+    (tmp_path / "line.csv").write_text("income\n3\n1\n\n4\n\n")
     (tmp_path / "head.csv").write_text("age,height\n")
     (tmp_path / "table.txt").write_text("1\n")
     study = Study.from_dict({**GOOD, "pairs": pairs}, tmp_path)
