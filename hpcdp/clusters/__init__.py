@@ -66,6 +66,10 @@ def parse_place(cluster: str) -> Where:
     if not isinstance(cluster, str):
         raise wrong("cluster", cluster, _ACCEPTED)
     if _ADDRESS.match(cluster):
+        if cluster.startswith(("tcp://", "tls://")) and not re.search(r":\d+$", cluster):
+            raise StudyError(
+                f"{option('cluster', cluster)}: it has no port; accepted: such as {cluster.rstrip(':/')}:8786"
+            )
         return Where(address=cluster)
     if cluster.endswith(".toml"):
         profile = Profile.from_toml(cluster)
@@ -137,6 +141,7 @@ def _open_profile(
 
 @contextmanager
 def _attach(where: Where, note: Callable[[str], None]) -> Iterator[OnDask]:
+    import dask
     from distributed import Client, Security
 
     from hpcdp.clusters.remote import open_on_dask
@@ -146,6 +151,11 @@ def _attach(where: Where, note: Callable[[str], None]) -> Iterator[OnDask]:
         raise StoreError(
             f"{name} asks for a TLS certificate; given: none; accepted: the export lines that hpcdp certificate FOLDER printed, "
             "in this shell"
+        )
+    if name.startswith("tcp://") and dask.config.get("distributed.comm.require-encryption"):
+        raise StoreError(
+            f"{name} is an address without TLS, which Dask's settings in this shell ask for (as hpcdp certificate FOLDER prints "
+            f"them); accepted: tls{name[3:]}"
         )
     to = {"address": where.address} if where.address else {"scheduler_file": str(where.scheduler_file)}
     try:
