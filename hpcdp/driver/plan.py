@@ -77,7 +77,7 @@ class Plan:
     def brief(self, command: str) -> str:
         """What a run says before it begins: samples, memory, time, what it chose, and warnings. command: prints all."""
         rows = [row for row in self.rows if row[0] not in _DETAILS]
-        return self._text(f"plan of {self.name}; all of it: {command}", rows)
+        return self._text(f"plan of {self.name}, in short; the whole plan: {command}", rows)
 
     @staticmethod
     def _text(head: str, rows: Rows) -> str:
@@ -111,9 +111,8 @@ def make_plan(
     words = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     where = "in one process" if is_here else f"a worker process, {workers} workers"
     beside = "" if method.compares else ", beside its two databases and what the query takes"
-    rows = [
-        *(_cell_rows(problem, amounts) if method.compares else []),
-        ("tasks", words or "none: everything is in the store"),
+    work = [
+        ("tasks", words),
         ("samples", f"{samples:,} draws" + ("" if knows_all else " to learn the levels, which decide how many follow")),
         ("store", f"{_bytes(_kept(problem))} of samples kept"),
         ("files", describe_files(problem)),
@@ -122,6 +121,10 @@ def make_plan(
         *_time_rows(
             tasks, seconds, profile, memory, "" if knows_all else " for the levels, without the draws that follow"
         ),
+    ]
+    rows = [
+        *(_cell_rows(problem, amounts) if method.compares else []),
+        *(work if tasks else [("work", "none: everything is in the store")]),
         *method.describe_plan(problem, costs, most),
         ("expected error", "" if e.target or e.time else _expected_error(problem, amounts)),
         *method.describe_choices(problem, index, costs, at_once),
@@ -214,7 +217,7 @@ def _expected_error(problem: Problem, amounts: Amounts) -> str:
     which = " (all samples)" if method.pools else " (test samples)"
     k = kind_of(e.default_loss).votes(validate_parameters(e.default_loss, e.parameters), amounts.learned)
     votes = f"; L̂ within ±{2 / math.sqrt(k):.2g} (k = {k} votes)" if k else ""
-    return f"standard error of δ̂ at most {errors}{which} where P(S) ≥ e^ε·Q(S), else at most {others}{votes}"
+    return f"standard error of δ̂ at most {errors}{which} if P(S) ≥ e^ε·Q(S), and at most {others} for any learned set S{votes}"
 
 
 def _span(tasks: Sequence[Task], workers: int) -> float:

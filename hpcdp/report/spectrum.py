@@ -15,6 +15,7 @@ from hpcdp.report.sentences import (
     changed_words,
     estimate,
     limit_words,
+    missing_words,
     origin_names,
     origin_of,
     over_words,
@@ -53,6 +54,9 @@ def read_spectrum(result: Result, claim: Any = None) -> Reading:
     """The largest δ at each ε with its bounds, beside a claim; in a text the most exposed pairs too. claim: None: the study's."""
     claim = result.claim if claim is None else claim
     entries: list[dict[str, Any]] = result.spectrum()
+    if not entries:
+        title, missing = f"{result.name}: δ(ε)  (INCOMPLETE)", missing_words("nothing is counted yet", result)
+        return Reading(title, [], [], result.to_dict, lambda: csv_text(result), [missing])
     for entry in entries:
         entry["implied"] = "" if entry.get("certified", True) else "†"
         if result.method.further_bounds:

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
+import dask
 import pytest
 from commands import call, kept, show, write_study
 from studies import make_study
 
 from hpcdp import StudyError, resume, run
+from hpcdp.cli.command import main
+from hpcdp.errors import StoreError
 
 GIVEN = {"pairs": "given = [{ d = [0.0], d_prime = [1.0] }]"}
 
@@ -80,3 +83,21 @@ def test_zero_workers_beside_a_cluster_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="beside cluster tcp:"):
         run(gaussian(train=100, test=100, epsilons=[0.0]), tmp_path / "s.zarr", workers=0, cluster="tcp://127.0.0.1:1")
     assert not (tmp_path / "s.zarr").exists()
+
+
+def test_a_run_of_a_complete_store_plans_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = write_study(tmp_path, call="laplace", parameters={"epsilon": 1.0}, **GIVEN)
+    command = ["run", str(study), "--store", str(tmp_path / "s.zarr"), "--workers", "0"]
+    main(command)
+    assert "\n  time  " in capsys.readouterr().err
+    main(command)
+    assert capsys.readouterr().err.strip().split("\n")[1:] == ["  work           none: everything is in the store"]
+
+
+def test_addresses_that_no_scheduler_can_have(tmp_path: Path) -> None:
+    study = gaussian(train=3000, test=3000, epsilons=[0.0])
+    with pytest.raises(StudyError, match=r"tcp://127.0.0.1: it has no port; accepted: such as tcp://127.0.0.1:8786"):
+        run(study, tmp_path / "s.zarr", cluster="tcp://127.0.0.1")
+    encrypted = dask.config.set({"distributed.comm.require-encryption": True})
+    with encrypted, pytest.raises(StoreError, match=r"without TLS, .*; accepted: tls://127.0.0.1:1"):
+        run(study, tmp_path / "s.zarr", cluster="tcp://127.0.0.1:1")

@@ -8,6 +8,7 @@ import pytest
 from commands import write_study
 
 import hpcdp
+from hpcdp.cli.command import main
 from hpcdp.driver.plan import plan
 from hpcdp.engine.progress import Progress
 from hpcdp.mechanisms.outputs import Schema
@@ -51,7 +52,9 @@ def test_a_slow_mechanism_is_tried_out_on_few_draws(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.01, pytest.param(0.37, marks=pytest.mark.slow)])
-def test_a_run_of_hours_says_so_before_it_draws(seconds: float, tmp_path: Path) -> None:
+def test_a_run_of_hours_says_so_before_it_draws(
+    seconds: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     study = write_study(
         tmp_path, ONE_A_DRAW.replace("0.37", str(seconds)), rows=[0], train=10_000, test=10_000, chunk=10
     )
@@ -69,6 +72,10 @@ def test_a_run_of_hours_says_so_before_it_draws(seconds: float, tmp_path: Path) 
 
     with pytest.raises(Enough):
         hpcdp.run(study, tmp_path / "s.zarr", workers=0, progress=Stopping())
+    assert main(["show", str(tmp_path / "s.zarr")]) == 0
+    assert capsys.readouterr().out.startswith(
+        "s: δ(ε)  (INCOMPLETE)\n\nnothing is counted yet; go on with: hpcdp resume "
+    )
     *slow, drawing = said
     assert len(slow) == (seconds > 0.3)
     assert all("takes more than 0.3 s for an output" in words for words in slow)
