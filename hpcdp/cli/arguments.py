@@ -71,7 +71,9 @@ TYPES: Mapping[str, Callable[[str], Any]] = {
     "count": _number(int, lambda value: value >= 0, "0 or a positive integer"),
     "delta": _number(float, lambda value: 0.0 <= value < 1.0, "a number from 0 to below 1"),
     "risk": _number(float, lambda value: 0.0 <= value < math.inf, "a finite number, at least 0"),
-    "order": _number(float, lambda value: 1.0 <= value <= LARGEST_ORDER, f"{ORDER}; infinite: --pure"),
+    "order": _number(
+        float, lambda value: 1.0 <= value <= LARGEST_ORDER, f"an order of {ORDER}; for the infinite order: --pure"
+    ),
 }
 
 

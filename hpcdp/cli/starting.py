@@ -69,7 +69,7 @@ def init(options: argparse.Namespace) -> None:
             file.write(texts[name])
     width = max(map(len, described))
     for name, text in described.items():
-        print(f"{name:{width}}  {text}{' (is there, as it would be written)' if name in kept else ''}")
+        print(f"{name:{width}}  {text}{' (exists already, unchanged)' if name in kept else ''}")
     there = "" if folder == Path() else f"cd {shlex.quote(str(folder))} && "
     print(f"next: {there}hpcdp {command} {next(iter(described))}")
 

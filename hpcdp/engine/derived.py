@@ -205,16 +205,16 @@ class Derived:
         return [
             f"certified ≥: δ is at least this, for all pairs, directions and ε together with confidence {sure} (finite-sample). "
             f"The bound {self.basis}, whatever the classifier.",
-            "approx ≤: a normal approximation for one row alone, which ignores what the classifier misses. No number here is a "
+            "approx ≤: a normal approximation at one ε alone, which ignores what the classifier misses. No number here is a "
             "guaranteed upper bound on δ.",
         ]
 
     def describe_limits(self, sure: str) -> str:
         """What "<" and "*" of an estimate mean."""
         return (
-            f"* δ̂ is not significantly above 0. Rows without a star are significant, all together with confidence {sure} "
-            f'(finite-sample, a separate test). In "< x", P(S) − e^ε·Q(S) is below x for each set S that was learned for '
-            f"{self.learned_for}, for this row alone with confidence {sure} (finite-sample); δ may be larger."
+            f"* δ̂ is not significantly above 0. Each δ̂ without a star is, all together with confidence {sure} (finite-sample, "
+            f'a separate test). "< x" means that no set of outputs that was learned for {self.learned_for} shows x or more at '
+            f"this ε, with confidence {sure} at this ε alone (finite-sample). Another set may show more, so δ may be larger."
         )
 
     def describe_needed(self, samples: int, now: int, leftover: int | None) -> str:

@@ -121,7 +121,9 @@ class Monitor:
         if not self._foreseen:
             self._foreseen = max(_LEAST, seconds)
         elif seconds > _BEYOND * self._foreseen:
-            self.note(f"slower than planned: {duration(seconds)} of work {how}, {duration(self._foreseen)} at first")
+            self.note(
+                f"slower than planned: {duration(seconds)} of work {how}; the first plan said {duration(self._foreseen)}"
+            )
             self._foreseen = math.inf
 
     def begin_batches(self, phase: str, units: int) -> None:

@@ -289,8 +289,8 @@ class ImportanceSampling(TapeResults):
     def describe_columns(self, result: Any, sure: str) -> list[str]:
         return [
             "δ̂ ± error: the estimate, from draws of proposals with known weights, and its standard error; weights above the "
-            "cut-offs are included; asymptotic. It is the δ of the learned sets, which may hold less than δ. approx ≤: δ̂ plus "
-            "about as many standard errors as the confidence level says, at one ε at a time; asymptotic, no limit of δ.",
+            "cut-offs are included; asymptotic. The learned sets may miss part of δ. approx ≤: the one-sided normal limit above "
+            "δ̂ at the confidence level, at one ε at a time; asymptotic, no limit of δ.",
             "up to the leftover ≥ X: by itself no bound on δ. δ ≥ X − e^ε·r holds for all pairs, directions and ε together with "
             f"confidence {sure}; finite-sample. Draws from proposals tell nothing of outputs with a weight above the cut-off. "
             "The leftover r is the probability of such outputs in the set of X: under D′ (forward) or D (reverse).",

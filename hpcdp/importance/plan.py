@@ -269,8 +269,8 @@ def _before(problem: Problem, costs: Costs, workers: int, pairs: int) -> Words:
     lines: Words = [
         (
             "levels",
-            f"each round draws {e.train:,} outputs of both distributions of {_many(pairs)} (the last up to {last_of(problem):,} "
-            "more) and learns from them where to draw the others",
+            f"rounds of {e.train:,} outputs of both distributions of {_many(pairs)}, which teach the proposals; the last round "
+            f"may draw up to {last_of(problem):,} more",
         )
     ]
     if e.target is None:
@@ -314,7 +314,7 @@ def _certificate(problem: Problem, costs: Costs, workers: int, pairs: int) -> st
         return f"{unasked}{words}{how_to_ask(e, needed)}"
     if needed > most:
         return f"{words}; {named} = {most:.2g} does not allow it: estimate, and what is certified up to the leftover, can be had"
-    return f"{words}; {named} = {most:.2g} allows it; no plain draw is needed if no weight is above the cut-offs"
+    return f"{words}; {named} = {most:.2g} allows it; no plain draw is needed if all importance weights stay below their cut-offs"
 
 
 def _aim(problem: Problem) -> tuple[float, float, str] | None:
@@ -357,10 +357,10 @@ def _takes(draws: float, costs: Costs, workers: int) -> str:
 
 def _chosen(problem: Problem, number: int, choice: Choice, time: Callable[[int, int], str]) -> Words:
     """Of a learned pair: how many draws there are, and what a certificate would take."""
-    how = "by rows" if choice.by_rows else "one output a call"
-    gain = f"gain about {choice.gain:.2g} at the ε it is for"
+    how = "many outputs a call" if choice.by_rows else "one output a call"
+    gain = f"about {choice.gain:.2g} times fewer than without proposals"
     if choice.gain <= 1.0:
-        gain = "nothing is gained by proposals: plain draws are counted"
+        gain = "proposals would gain nothing: plain draws are counted"
     lines: Words = [
         ("proposals", f"pair {number}: {choice.draws:,} draws of each distribution, {how}; {gain} (heuristic)")
     ]

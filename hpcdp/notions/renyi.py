@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 
 LARGEST_ORDER = 1e100
 """Times any loss it is a number."""
-ORDER = "above 1, or 1 for KL"
+ORDER = "at least 1 (1: Kullback–Leibler)"
 """Which orders are accepted."""
 ORDERS = np.array([1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 9.0, 16.0, 32.0, 64.0])
 """Orders at which ρ is looked for first; whichever is taken bounds it."""

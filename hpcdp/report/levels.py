@@ -91,11 +91,11 @@ def _level_notes(result: Result, levels: Sequence[Level]) -> list[str]:
         f"{'' if alone else ' for every δ at once'}; finite-sample, {result.method.basis}. δ = 0: pure differential privacy. "
         + family,
         bool(result.method.further_bounds)
-        and "up to the leftover ≥: by itself no limit: what would be certified if no plain draw could lie in the leftover, of "
-        "probability r. At any smaller ε, δ(ε) ≥ δ − e^ε·r is certified.",
+        and "up to the leftover ≥: by itself no limit of ε: it would be certified if the leftover, which proposals do not "
+        "reach, had probability r = 0. Whatever r is, δ(ε) ≥ δ − e^ε·r is certified at any smaller ε.",
         "ε̂: an interval in which the largest δ̂ falls to δ. The δ̂ at the study's ε on both sides imply its lower end; its upper "
-        "end is interpolated between them, linear in e^ε. Interpolation adds at most the width; what the learned set misses may "
-        "lower both. ε̂ and approx ≤ rest on the classifier too, and are at least what is certified.",
+        "end is interpolated between them, linear in e^ε. Interpolation errs by at most its width; both ends are too low if "
+        "the learned set misses part of δ. ε̂ and approx ≤ rest on the classifier too, and are at least what is certified.",
         any(level.found == BEYOND for level in levels)
         and "beyond the grid: the largest δ̂ is above δ at the study's last ε. Add larger ε.",
         any(level.found == NO_ESTIMATE for level in levels)

@@ -26,7 +26,7 @@ _ORIGIN = ("database", "rows", "distribution", "index", "view")  # of a pair, in
 FOR_MORE = "The risk may grow when outputs are processed further."
 NO_PRIVACY = "This proves no privacy"
 NO_ATOMS = "no single value has a probability of its own (clamping makes such)"
-BY_ITSELF = "Each is a family of its own: each holds at the confidence level, not all at once."
+BY_ITSELF = "Bounds on δ, limits on pure ε and each audit hold at the confidence level separately, not all at once."
 _HOLDS = "this does not say that the claim holds: no number of samples shows that a mechanism is private"
 
 
@@ -182,7 +182,7 @@ def _pure(verdict: Verdict) -> tuple[str, list[str], float | None]:
 def _unclaimed(result: Result) -> Sentence:
     """What is certified where nothing is claimed."""
     sure, shown, epsilon = percent(result.confidence), "", None
-    rest = "it says nothing of how large it is at most, so nothing of privacy"
+    rest = "this is a lower bound alone, which cannot show that the mechanism is private"
     if result.risk:
         entry, rest = result.risk[-1], "this says nothing of the other pairs"
         shown = f"at least {entry['cover']:g} of such pairs have a sensitivity of at most {at_most(entry['sensitivity'], '.6g')}"
@@ -313,7 +313,7 @@ def shared_words(result: Result, sizes: bool = True) -> list[str]:
         "estimate hold by themselves, if what was added was not chosen after a look at the results."
     )
     return [
-        *result.method.describe_basis(result),
+        *(result.method.describe_basis(result) if "spectrum" not in result.notions or result.spectrum() else []),
         *trust_words(result.study),
         *changed_words(result),
         *_equal_words(result),

@@ -243,8 +243,8 @@ def make_lower_pieces(arrays: Arrays) -> Pieces:
 def renyi_levels(arrays: Arrays, orders: Sequence[float]) -> list[RenyiLevel]:
     """D of some orders; StudyError of one that is refused."""
     if isinstance(orders, str) or not isinstance(orders, Iterable):
-        raise wrong("orders", orders, f"a list of numbers {ORDER}")
-    accepted, checked = f"{ORDER}; infinite: Result.pure", [*orders]
+        raise wrong("orders", orders, f"a list of numbers of {ORDER}")
+    accepted, checked = f"orders of {ORDER}; for the infinite order: Result.pure", [*orders]
     for order in checked:
         if not 1.0 <= number_of("orders", order, accepted) <= LARGEST_ORDER:
             raise wrong("orders", order, accepted)

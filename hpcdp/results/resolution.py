@@ -86,7 +86,7 @@ def _warn(
     if positive:
         needed = "; ".join(_needed(arrays, method, i, level) for i in positive)
         words += [
-            f"If this δ̂ is real, significance takes (heuristic, at the rates that were seen): {needed}.",
+            f"If δ is as large as this δ̂, about so many samples make it significant (heuristic): {needed}.",
             _training(estimate, method),
         ]
     if zero:

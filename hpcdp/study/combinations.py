@@ -71,8 +71,8 @@ SPECIAL = frozenset(
 
 _CLASHES = (
     ("time", "estimate.time", "target", "one or the other"),
-    ("target", "estimate.target", "refine validation test", "one or the other: a target decides these instead of you"),
-    ("time", "estimate.time", "refine validation test", "one or the other: a time decides these instead of you"),
+    ("target", "estimate.target", "refine validation test", "one or the other: a target decides these sizes itself"),
+    ("time", "estimate.time", "refine validation test", "one or the other: a time decides these sizes itself"),
     ("target", "estimate.keep", "keep_all", '"train" or "none": there are too many samples'),
     ("time", "estimate.keep", "keep_all", '"train" or "none": there are too many samples'),
     ("validation", "estimate.validation", "no_refine", "with refine only, whose candidates it chooses among"),

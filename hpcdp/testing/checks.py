@@ -228,7 +228,7 @@ def violated(check: Check, finding: Finding) -> str:
     rerun = (
         f"seed {finding.seed:#x}: a rerun draws the same"
         if finding.pair.repeats
-        else "the function has randomness of its own: a rerun draws anew, and spends the rate again"
+        else "the function has randomness of its own: a rerun draws anew, which adds another chance of a false alarm"
     )
     return "\n".join(
         [

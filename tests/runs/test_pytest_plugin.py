@@ -451,7 +451,7 @@ def test_verdicts_are_recorded_until_the_code_changes(suite):
     suite.makepyfile(test_suite=unseeded)
     suite.makeini("[pytest]\nhpcdp_record = true\n")
     first, again = run(suite, "-k", "small or good"), run(suite, "-k", "small or good")
-    assert "a rerun draws anew, and spends the rate again" in first.stdout.str()
+    assert "a rerun draws anew, which adds another chance of a false alarm" in first.stdout.str()
     assert again.stdout.str().count("the recorded verdict: nothing was drawn anew") == 2
     counts = [re.findall(r"counts in S: (.*)", result.stdout.str()) for result in (first, again)]
     assert counts[0] == counts[1]

@@ -98,7 +98,7 @@ def audit_picture(audit: Audit, key: str) -> Picture:
         f"The claimed trade-off curve and the box of pair {box.pair}, {box.orientation}, at η = {box.eta:.4g}; its margin to the "
         f"claim is {at_least(box.margin, '+.4g')}. The table below has every box."
     )
-    titles = ("", "around its box")
+    titles = ("", "close-up of the confidence rectangle")
     return _redrawn(
         lambda: draw_audit(audit, upright=True), f"{key}-audit", f"Audit of {audit.claim.text}", words, titles
     )

@@ -185,7 +185,8 @@ def test_plan(tmp_path) -> None:
     study = write_study(tmp_path, call="laplace", parameters={"epsilon": 1.0}, pairs=pairs, keep="none", **sizes)
     whole = call("plan", study).stdout.replace("\n" + " " * 17, " ")  # what is wrapped
     lines = {line[2:16].strip(): line for line in whole.splitlines()[1:]}
-    sound, others = lines["expected error"].split("; L̂")[0].split(", else at most ")
+    sound, others = lines["expected error"].split("; L̂")[0].split(" if P(S) ≥ e^ε·Q(S), and at most ")
+    others = others.removesuffix(" for any learned set S")
     levels_shown = np.array(sizes["epsilons"])
     assert all_above(
         re.findall(r"([\d.e+-]+) at ε", sound), np.array([worst_share_error(e, 4321) for e in levels_shown])

@@ -260,7 +260,7 @@ def test_between_two_epsilons_the_estimate_is_a_bracket(result):
     assert (level.estimate_low, level.estimate) == (pytest.approx(1.4671, abs=5e-5), pytest.approx(1.4813, abs=5e-5))
     assert "[1.4670, 1.4814]" in show_as(ends, "table", {"delta": [level.delta]})
     text = " ".join(show_as(ends, "table", {"delta": [level.delta]}).split())
-    assert "Interpolation adds at most the width; what the learned set misses may lower both." in text
+    assert "Interpolation errs by at most its width; both ends are too low if the learned set misses part of δ." in text
     grid, fine = np.linspace(0.0, 4.0, 9), np.linspace(0.05, 3.9, 40)
     whole = exact_counts(result, grid)
     for exact, delta in zip(fine, GaussianShift(1.0).delta(fine), strict=True):

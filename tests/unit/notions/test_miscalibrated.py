@@ -67,7 +67,7 @@ def test_certified_and_resolved_are_families_apart_and_limits_speak_of_all_sets(
     assert rows[1]["delta"] == pytest.approx(A - math.e * B, abs=1e-4)
     assert A - B < rows[0]["limit"] < A - B + 0.02
     text = " ".join(table_of(shifted).split())
-    assert "is below x for each set S that was learned for any ε of the study" in text
+    assert "no set of outputs that was learned for any ε of the study shows x or more" in text
     assert "at ε = 0 a better L̂, for another set certifies more than δ̂" in text
 
 

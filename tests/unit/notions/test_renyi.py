@@ -223,14 +223,15 @@ def test_a_store_of_nothing_certifies_nothing(found):
 def test_refusals(found, tmp_path, capsys):
     for order in (0.5, 1e101, math.inf, math.nan):
         with pytest.raises(
-            StudyError, match=r"orders: .* was given; accepted: above 1, or 1 for KL; infinite: Result\.pure"
+            StudyError,
+            match=r"orders: .* was given; accepted: orders of at least 1 .*; for the infinite order: Result\.pure",
         ):
             found.renyi([order])
     for text in ("0.5", "inf", "two"):
         with pytest.raises(SystemExit) as ended:
             make_parser().parse_args(["show", "s.zarr", "--renyi", text])
         assert ended.value.code == 2
-        assert "above 1, or 1 for KL; infinite: --pure" in capsys.readouterr().err
+        assert "an order of at least 1 (1: Kullback–Leibler); for the infinite order: --pure" in capsys.readouterr().err
     for other in (["--delta", "0.1"], ["--accuracy"], ["--rows"]):
         assert (
             "accepted: one of them; given: both" in call("show", tmp_path / "s.zarr", "--zcdp", *other, code=2).stderr

@@ -405,7 +405,11 @@ ARGUMENTS: dict[str, tuple[list[Called], list[Any], str]] = {
         ["Exact", 5],
         "VALUE was given; accepted: exact, hoeffding",
     ),
-    "orders": ([lambda r, v: r.renyi([v])], ["x", True, None], "orders: VALUE was given; accepted: above 1"),
+    "orders": (
+        [lambda r, v: r.renyi([v])],
+        ["x", True, None],
+        "orders: VALUE was given; accepted: orders of at least 1",
+    ),
     "orders alone": ([lambda r, v: r.renyi(v)], [2.0, "2"], "orders: VALUE was given; accepted: a list of numbers"),
     "delta": ([lambda r, v: r.epsilon_at(v)], ["x", None, True, 1.0], "VALUE was given; accepted: a number from 0 to"),
 }
