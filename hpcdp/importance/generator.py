@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import operator
 from collections.abc import Callable
@@ -82,6 +81,9 @@ class Tape(Noted):
 
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """As of NumPy."""
+        if size is None and not self.by_rows and type(loc) is type(scale) is float and scale > 0.0:
+            ready = self._ready.get("normal")  # the short way of Python loops
+            return (ready.pop() if ready else self._one("normal")) * scale + loc
         return super().normal(_real(loc), _real(scale), size)
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
@@ -91,6 +93,29 @@ class Tape(Noted):
     def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
         """As of NumPy."""
         return super().exponential(_real(scale), size)
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """As of NumPy; of float32 plain."""
+        if size is None and not self.by_rows and dtype is np.float64 and out is None:
+            ready = self._ready.get("uniform")
+            return ready.pop() if ready else self._one("uniform")
+        if _is_single(dtype):
+            return self._plainly("random", size, dtype, out=out)
+        return super().random(size, dtype, out)
+
+    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """As of NumPy; of float32 plain."""
+        if _is_single(dtype):
+            return self._plainly("standard_normal", size, dtype, out=out)
+        return super().standard_normal(size, dtype, out)
+
+    def standard_exponential(
+        self, size: Any = None, dtype: Any = np.float64, method: Any = "zig", out: Any = None
+    ) -> Any:
+        """As of NumPy; of float32 plain."""
+        if _is_single(dtype):
+            return self._plainly("standard_exponential", size, dtype, method, out=out)
+        return super().standard_exponential(size, dtype, method, out)
 
     def integers(
         self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False
@@ -383,25 +408,6 @@ def _method(name: str) -> Any:
     method.__name__, method.__doc__ = name, "As of NumPy." if made else "As of NumPy, plain."
     return method
 
-
-def _doubled(name: str) -> Any:
-    """A `Stream`'s method of this name where float64 is asked for, NumPy's without a proposal where another dtype is."""
-
-    own = getattr(Stream, name)
-    names = [*inspect.signature(own).parameters][1:]
-
-    def method(self: Tape, *args: Any, **named: Any) -> Any:
-        given = dict(zip(names, args, strict=False)) | named
-        if _is_single(given.get("dtype", np.float64)):
-            return self._plainly(name, **given)
-        return own(self, *args, **named)
-
-    method.__name__, method.__doc__ = name, "As of NumPy; of float32 plain."
-    return method
-
-
-for _name in ("random", "standard_normal", "standard_exponential"):
-    setattr(Tape, _name, _doubled(_name))
 
 for _name in (
     *_MADE, "bytes", "hypergeometric", "logseries", "multivariate_hypergeometric", "noncentral_chisquare", "noncentral_f",

@@ -231,3 +231,14 @@ def learn_both(p: Outputs, q: Outputs) -> tuple[Distinct, Ints, Ints]:
     distinct, codes = learn_distinct(np.concatenate([p, q]))
     c0, c1 = (np.bincount(part, minlength=distinct.size) for part in np.split(codes, [len(p)]))
     return distinct, c0, c1
+
+
+def learn_sides(p: Side, q: Side) -> tuple[Distinct, Ints, Ints]:
+    """The same of sides: of their tallies where most outputs come again, since one D serves many pairs."""
+    first, second = tally(p), tally(q)
+    if first is None or second is None:
+        return learn_both(p.outputs, q.outputs)
+    distinct, codes = learn_distinct(np.concatenate([first[0], second[0]]))
+    counts = np.zeros((2, distinct.size), np.int64)
+    counts[0, codes[: first[1].size]], counts[1, codes[first[1].size :]] = first[1], second[1]
+    return distinct, counts[0], counts[1]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from hpcdp._base.kernels import kernel
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.counts import classes_of
-from hpcdp.losses.distinct import Distinct, hash_outputs, learn_both
+from hpcdp.losses.distinct import Distinct, hash_outputs, learn_sides
 from hpcdp.losses.parameters import FrequencyParameters
 from hpcdp.losses.protocol import Outputs, Side
 
@@ -166,7 +166,7 @@ class Frequency:
                 tally.add_all(side.blocks(), number)
             distinct, counts = Distinct(tally.keys, tally.bits), tally.counts
         else:
-            distinct, *both = learn_both(p.outputs, q.outputs)
+            distinct, *both = learn_sides(p, q)
             counts = np.stack(both, axis=1)
         common = counts.sum(axis=1) >= self.parameters.rare
         v0, v1 = np.concatenate([counts[common], counts[~common].sum(axis=0, keepdims=True)]).T

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcdp.losses.distinct import count_distinct, learn_both
+from hpcdp.losses.distinct import count_distinct, learn_sides
 from hpcdp.losses.kde._density import SMALLEST, Summary
 from hpcdp.losses.kde.kde import Kde, LineModel, PlaneModel
 from hpcdp.losses.parameters import KdeParameters
@@ -95,7 +95,7 @@ def find_peak(
     """DPL of one pair, for a second stage with `tests` outputs a law. model: what `kde` by this rule learned, if it did."""
     if not is_discrete((p, q)):
         return _continuous(p, q, floor, within, tests, rule, model)
-    distinct, *counts = learn_both(p.outputs, q.outputs)
+    distinct, *counts = learn_sides(p, q)
     values = distinct.values()
     order = np.argsort(values) if values.ndim == 1 else np.lexsort(values.T[::-1])  # of equal losses the least value's
     values, counts = values[order], [held[order] for held in counts]

@@ -28,7 +28,8 @@ def neighbour_constant(columns: int) -> float:
 def corollary2(columns: int, epsilon: float, samples: float, failure: float, runs: int = 1) -> float:
     """Corollaries 2 to 4, corrected: α = (24·c_d + 2)·e^ε·√(ln(4/β)/n) of nearest neighbours with k = √n. **Heuristic.**
 
-    Printed with ln(4β), negative for β < 1/4. runs: ordered pairs that share β, as in Theorem 5: 2·t·m, or m·t·|U|².
+    Printed with ln(4β), negative for β < 1/4. runs: ordered pairs that share β, as in Theorem 5: 2·t·m of t
+    databases with m rows, or m·t·|U|² of t distributions of m rows with values in U.
     """
     shared = float(open_unit("failure", failure)) / integer("runs", runs, 1)
     constant = 24.0 * neighbour_constant(columns) + 2.0

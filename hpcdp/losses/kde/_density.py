@@ -28,7 +28,7 @@ SMALLEST, LARGEST = 1e-150, 1e150
 
 _UNRESOLVED = 128  # steps between floats at the median that a bandwidth has at least
 _PILOT_REACH = 9.0  # pilot bandwidths beyond which the derivatives of the kernel count as 0
-_NODES = 16  # bins in a pilot bandwidth; tests/test_kde_bandwidth.py bounds the error
+_NODES = 16  # bins in a pilot bandwidth; tests/unit/losses/test_kde.py bounds the error
 _MOST_BINS = 1 << 20
 
 
