@@ -298,4 +298,5 @@ def _mask() -> int:
 
 
 own_files = partial(while_wanted(_mask, lambda _: None, os.umask), None)
-"""Make files and folders within that neither group nor others can write, whatever the umask; processes inherit it."""
+"""Make files and folders within that neither group nor others can write, whatever the umask; processes inherit it.
+What a run writes, its user alone may change: profiles, job scripts and learned models in a store are code."""

@@ -103,7 +103,8 @@ def run(
     with progress_shown(progress) as display:
         where = parse_place(cluster)
         problem, trial = resolve(parsed, display.note, where.library_threads)
-        if words := drawing_words(problem, trial, at_once(options, where)):
+        knows_workers = client is None and where.address is None and where.scheduler_file is None
+        if knows_workers and (words := drawing_words(problem, trial, workers, index_of(root), where.profile)):
             display.note(words)
         return run_problem(problem, trial, root, options, display)
 

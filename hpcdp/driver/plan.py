@@ -35,7 +35,8 @@ from hpcdp.study.problem import Problem
 from hpcdp.study.resolving import resolve
 from hpcdp.study.trial_draws import Trial
 
-_LONGEST_DRAWING, _LONG_DRAWING = 7 * 86400.0, 60.0
+_LONGEST_DRAWING = 7 * 86400.0
+_LONG = 60.0  # seconds of drawing that a run tells of beforehand
 _TELLING = 0.1  # a call's own cost is shown where it is more than this part of what a chunk's draws cost
 _NAMED = 10  # pairs that a warning names
 _START, _START_HERE = 3.0, 1.0  # seconds, with and without workers
@@ -248,12 +249,18 @@ def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
         )
 
 
-def drawing_words(problem: Problem, trial: Trial, workers: int) -> str:
-    """How long drawing takes and what takes less, before a run; empty where it is short."""
-    draws, seconds = _drawing_alone(problem, trial, workers)
-    if seconds < _LONG_DRAWING:
+def drawing_words(
+    problem: Problem, trial: Trial, workers: int | None, index: Index, profile: Profile | None = None
+) -> str:
+    """How long the drawing that is left takes, before a run; empty where it is short, or as long as a time allows."""
+    e = problem.study.estimate
+    if e.time or _drawing_alone(problem, trial, profile.slots if profile else workers or default_workers())[1] < _LONG:
         return ""
-    return f"drawing {draws:,} outputs takes about {duration(seconds)}; a smaller train and test take less"
+    left = make_plan(problem, trial, workers, index, profile).drawing
+    if left < _LONG:
+        return ""
+    fewer = "" if e.target or problem.study.at_risk else "; fewer samples (train, test) take less"
+    return f"drawing outputs takes about {duration(left)}{fewer}"
 
 
 def _drawing_alone(problem: Problem, trial: Trial, workers: int) -> tuple[int, float]:

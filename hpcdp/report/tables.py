@@ -220,7 +220,7 @@ def to_csv(fields: Sequence[str], entries: Iterable[Entry]) -> str:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([field.replace(".", "_") for field in fields])
     for entry in entries:
-        values = [look_up(entry, field) for field in fields]
+        values = [entry[field] if field in entry else look_up(entry, field) for field in fields]
         writer.writerow([to_json(v) if isinstance(v, (list, bool)) else v for v in values])
     return buffer.getvalue()
 

@@ -146,7 +146,7 @@ def _write_checked(file: BinaryIO, values: NDArray[Any]) -> None:
 
 def read_array(path: Path, *shapes: tuple[int, ...], out: NDArray[Any] | None = None) -> NDArray[Any]:
     """A whole array, into `out` if that fits; DamagedError when missing, of none of these shapes, or not of its checksum."""
-    with damage_of(path):
+    with damage_of(path):  # whoever reads compares a digest too: a checksum in the file is what somebody wrote there
         shape, dtype, inner = _describe(path, shapes)
         with _opened(path, shape, dtype, inner) as file:  # which has the right length, and memory is there for it
             array = out if out is not None and (out.shape, out.dtype) == (shape, dtype) else np.empty(shape, dtype)

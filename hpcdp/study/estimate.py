@@ -94,7 +94,7 @@ def _method(given: Any) -> Any:
 
 
 class Target(Section):
-    """What the certifying stage is for: δ at an ε, or the ε of a δ, to a relative error; or an interval of pure ε."""
+    """What the certifying stage is for: δ at an ε, or the ε of a δ, to a relative standard error of δ̂; or pure ε."""
 
     epsilon: Annotated[float, Field(ge=0)] | None = None
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,18 @@ def test_a_run_of_hours_says_so_before_it_draws(
     *slow, drawing = said
     assert len(slow) == (seconds > 0.3)
     assert all("takes more than 0.3 s for an output" in words for words in slow)
-    assert drawing.startswith("drawing 40,000 outputs takes about ")
-    given, unit = drawing.split()[5:7]
-    assert 0.9 * 40_000 * seconds <= float(given) * {"min;": 60.0, "h;": 3600.0}[unit] < 10 * 40_000 * seconds
+    given, unit = re.fullmatch(r"drawing outputs takes about ([\d.]+) (min|h); fewer samples .*", drawing).groups()
+    assert 0.9 * 40_000 * seconds <= float(given) * {"min": 60.0, "h": 3600.0}[unit] < 10 * 40_000 * seconds
+
+
+def test_what_draws_nothing_is_told_of_no_drawing(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    class Noting(Progress):
+        def note(self, text: str) -> None:
+            said.append(text)
+
+    for slow in ("0", "0.01"):
+        study = write_study(tmp_path, ONE_A_DRAW.replace("0.37", slow), rows=[0], train=4000, test=4000, chunk=1000)
+        hpcdp.run(study, tmp_path / "s.zarr", workers=0, progress=Noting(), allow_changed_code=True)
+    assert not [words for words in said if "drawing" in words]
