@@ -104,7 +104,7 @@ def run(
         where = parse_place(cluster)
         problem, trial = resolve(parsed, display.note, where.library_threads)
         knows_workers = client is None and where.address is None and where.scheduler_file is None
-        if knows_workers and (words := drawing_words(problem, trial, workers, index_of(root), where.profile)):
+        if knows_workers and not is_store(root) and (words := drawing_words(problem, trial, workers, where.profile)):
             display.note(words)
         return run_problem(problem, trial, root, options, display)
 

@@ -249,18 +249,14 @@ def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:
         )
 
 
-def drawing_words(
-    problem: Problem, trial: Trial, workers: int | None, index: Index, profile: Profile | None = None
-) -> str:
-    """How long the drawing that is left takes, before a run; empty where it is short, or as long as a time allows."""
-    e = problem.study.estimate
-    if e.time or _drawing_alone(problem, trial, profile.slots if profile else workers or default_workers())[1] < _LONG:
-        return ""
-    left = make_plan(problem, trial, workers, index, profile).drawing
-    if left < _LONG:
+def drawing_words(problem: Problem, trial: Trial, workers: int | None, profile: Profile | None = None) -> str:
+    """How long drawing takes for a new store, before a run; empty where it is short, or as long as a time allows."""
+    e, here = problem.study.estimate, default_workers() if workers is None else max(1, workers)
+    draws, seconds = _drawing_alone(problem, trial, profile.slots if profile else here)
+    if e.time or seconds < _LONG:
         return ""
     fewer = "" if e.target or problem.study.at_risk else "; fewer samples (train, test) take less"
-    return f"drawing outputs takes about {duration(left)}{fewer}"
+    return f"drawing {draws:,} outputs takes about {duration(seconds)}{fewer}"
 
 
 def _drawing_alone(problem: Problem, trial: Trial, workers: int) -> tuple[int, float]:

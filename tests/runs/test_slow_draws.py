@@ -80,7 +80,9 @@ def test_a_run_of_hours_says_so_before_it_draws(
     *slow, drawing = said
     assert len(slow) == (seconds > 0.3)
     assert all("takes more than 0.3 s for an output" in words for words in slow)
-    given, unit = re.fullmatch(r"drawing outputs takes about ([\d.]+) (min|h); fewer samples .*", drawing).groups()
+    given, unit = re.fullmatch(
+        r"drawing 40,000 outputs takes about ([\d.]+) (min|h); fewer samples .*", drawing
+    ).groups()
     assert 0.9 * 40_000 * seconds <= float(given) * {"min": 60.0, "h": 3600.0}[unit] < 10 * 40_000 * seconds
 
 

@@ -85,7 +85,7 @@ def test_a_start_overwrites_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere.toml").exists()
     study.unlink()
     said = call("init", "table", "--folder", tmp_path).stdout
-    assert "largest_count.py  the mechanism, a Python function (is there" in said
+    assert "largest_count.py  the mechanism, a Python function (exists already" in said
     assert tomllib.loads(study.read_text())["study"]["name"] == "table"
     assert "a file" in one_message(call("init", "--folder", study, code=2))
 

@@ -146,7 +146,7 @@ def test_plan_states_the_accuracy(tmp_path):
     assert lines["radius"].split("at most ")[1].startswith(f"{first} at ε = 0; {second} at ε = 0.5")
     assert "all entries together with confidence 95 %" in lines["radius"]
     assert lines["expected error"].endswith(" votes)")
-    assert " where P(S) ≥ e^ε·Q(S), else " in lines["expected error"]
+    assert " if P(S) ≥ e^ε·Q(S), and at most " in lines["expected error"]
     assert "finite-sample" in lines["radius"]
     assert "published α" not in lines  # no corollary says anything of so few samples
 
