@@ -12,9 +12,8 @@ from hpcdp.testing.suite import digest_installed
 
 pytest_plugins = "pytester"
 pytestmark = pytest.mark.slow
-joint_lower(
-    1, 2, 0, 2, 1.0, 0.5
-)  # what a run in this process loads, it unloads at its end; Numba cannot be loaded twice
+# What a run of pytest in this process loads, it unloads at its end, and Numba cannot be loaded twice.
+joint_lower(1, 2, 0, 2, 1.0, 0.5)
 
 SUITE = """
 import numpy as np

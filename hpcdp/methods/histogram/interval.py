@@ -123,10 +123,12 @@ class _Where:
         def points(tops: Floats, bottoms: Floats, column: int) -> list[float]:
             return [self.midpoints[int(tops[:, column].argmax())], self.midpoints[int(bottoms[:, column].argmin())]]
 
-        side = self._side((self.counts.max(axis=0), self.counts.min(axis=0)), lower, at, upper, upper_at)
-        side = {"upper_points": points(self.high, self.low, int(upper_at))} | side
-        order = ("certified", "bin", "upper", "upper_points", "upper_bin", "published")
-        return {"points": points(self.low, self.high, int(at))} | {name: side[name] for name in order} | {"rows": []}
+        return {
+            "points": points(self.low, self.high, int(at)),
+            **self._side((self.counts.max(axis=0), self.counts.min(axis=0)), lower, at, upper, upper_at),
+            "upper_points": points(self.high, self.low, int(upper_at)),
+            "rows": [],
+        }
 
 
 def _best(entries: list[dict[str, Any]], name: str) -> int:
