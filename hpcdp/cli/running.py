@@ -40,8 +40,9 @@ def plan(options: argparse.Namespace) -> None:
 
         refuse_unaudited(study)
     wanted = options.truth is not None and (audited_claim(options, study), parse_claim(options.truth))
-    is_known = study.method.knows_draws  # else what its store has learned tells how many draws follow
-    planned = plan(study, options.workers, options.profile, say, store=None if is_known else default_store(study))
+    # without knowing its draws, a method plans by what its store has learned
+    store = options.store or (None if study.method.knows_draws else default_store(study))
+    planned = plan(study, options.workers, options.profile, say, store=store)
     print(planned)
     if wanted:
         from hpcdp.results.ranking import find_power

@@ -92,6 +92,8 @@ def test_a_run_of_a_complete_store_plans_nothing(tmp_path: Path, capsys: pytest.
     assert "\n  time  " in capsys.readouterr().err
     main(command)
     assert capsys.readouterr().err.strip().split("\n")[1:] == ["  work           none: everything is in the store"]
+    main(["plan", *command[1:]])
+    assert "\n  work           none: everything is in the store\n" in capsys.readouterr().out
 
 
 def test_addresses_that_no_scheduler_can_have(tmp_path: Path) -> None:
