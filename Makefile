@@ -11,7 +11,7 @@ JOBS ?= 3
 FROM_LOCK := --require-hashes --only-binary :all: -r requirements.lock
 LOADED := hpcdp.cli.running, hpcdp.driver.sequential_audit, hpcdp.clusters.jobs, hpcdp.report.plots_methods, \
 	matplotlib.backends.backend_agg, sklearn.datasets
-EDITABLE := --no-build-isolation --no-deps -e .
+EDITABLE := --no-build-isolation --no-deps -C editable_mode=compat -e .
 
 .PHONY: help install quickstart check test nightly kernels golden lint format site bench wild wheel wheel-check release-check lock clean
 

@@ -107,7 +107,10 @@ def _leftover(result: Any, pair: int, direction: int, column: int) -> str:
             f"{who}: D′ gives none of its sets, as is declared, so nothing is left over: X is certified if that is true"
         )
     if not draws and result["leftover_limit"][place] == 0.0:
-        return f"{who}: no weight is above the cut-off, so r = 0: X is certified"
+        epsilon, has_none = result["epsilon"], result["leftover_limit"][pair, direction] == 0.0
+        smaller = has_none[epsilon <= epsilon[column]].all()
+        where = "" if has_none.all() else f"at ε {'≤' if smaller else '='} {epsilon[column]:g} "
+        return f"{who}: {where}no weight is above the cut-off, so r = 0{' there' * bool(where)}: X is certified"
     limit = at_most(float(result["leftover_limit"][place]))
     met = "no hit" if hits == 0 else "1 hit" if hits == 1 else f"{hits:,} hits"
     words = f"{who}: {met} in {draws:,} plain draws of {INFLATED[direction]}: r ≤ {limit}"
@@ -291,7 +294,7 @@ class ImportanceSampling(TapeResults):
             "δ̂ ± error: the estimate, from draws of proposals with known weights, and its standard error; weights above the "
             "cut-offs are included; asymptotic. The learned sets may miss part of δ. approx ≤: the one-sided normal limit above "
             "δ̂ at the confidence level, at one ε at a time; asymptotic, no limit of δ.",
-            "up to the leftover ≥ X: by itself no bound on δ. δ ≥ X − e^ε·r holds for all pairs, directions and ε together with "
+            "up to the leftover ≥ X: X alone is no bound on δ. The bound is X − e^ε·r, for all pairs, directions and ε together with "
             f"confidence {sure}; finite-sample. Draws from proposals tell nothing of outputs with a weight above the cut-off. "
             "The leftover r is the probability of such outputs in the set of X: under D′ (forward) or D (reverse).",
             f"certified ≥: δ is at least this, for all pairs, directions and ε together with confidence {sure}; finite-sample, "

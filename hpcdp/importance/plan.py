@@ -289,8 +289,9 @@ def _before(problem: Problem, costs: Costs, workers: int, pairs: int) -> Words:
         )
     lines.append(("leftover", _certificate(problem, costs, workers, pairs)))
     most = 4.0 * WEIGHING * pairs * (e.test if e.target is None else e.target.most)  # of both laws, and as long again
-    allowed = "" if e.target is None else "; that is all that target.most allows, and most targets need far less"
-    lines.append(("at most", f"the draws after the levels take {_takes(most, costs, workers)}{allowed}"))
+    draws = f"the draws after the levels would take {_takes(most, costs, workers)}"
+    words = draws if e.target is None else f"a limit, no forecast: with all that target.most allows, {draws}"
+    lines.append(("at most", words))
     return lines
 
 

@@ -194,8 +194,11 @@ def _is_table(array: NDArray[Any], items: Sequence[Any]) -> bool:
 
 def _canonical_array(array: NDArray[Any], size: int, fresh: bool = False, as_printed: bool = False) -> Outputs:
     if array.ndim not in (1, 2) or array.shape[0] != size or (array.ndim == 2 and array.shape[1] == 0):
+        one = f", one {type(array.item()).__name__}" if array.ndim == 0 else ""
+        alone = "; a function of one output a call has no parameter size" if one else ""
         raise MechanismError(
-            f"the mechanism returned shape {array.shape}; accepted: ({size},) or ({size}, d) when asked for {size} outputs"
+            f"the mechanism returned shape {array.shape}{one}; accepted: ({size},) or ({size}, d) when asked for {size} "
+            f"outputs{alone}"
         )
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]

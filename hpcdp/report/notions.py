@@ -63,7 +63,8 @@ def show_as(result: Result, form: str, options: Mapping[str, Any] | None = None,
 
 def _verdict(result: Result) -> str:
     """The verdict on the study's claim, the first line of a text, and what it says in a sentence; nothing without a claim."""
-    verdict = judge(result, result.claim) if result.notions else None
+    is_judged = result.notions and not audit.stand_alone(result.sequential_audits, result)
+    verdict = judge(result, result.claim) if is_judged else None
     if verdict is None:
         return ""
     lines = [f"{result.name}: {verdict.claim.text}: {verdict.text}", *wrapped([sentence_of(result, verdict).text])]

@@ -45,9 +45,12 @@ def status(store: str | Path) -> str:
         since = "all computed again since" if complete else "computed again by the next run"
         held = owner and f"process {owner['process']} on {owner['host']}, last heartbeat {owner['age']:.0f} s ago"
         folder = job_folder(layout, name)
+        stages, drawn = _stages(problem, index)
+        is_alone = not drawn and bool(record_names(layout, "rounds"))
+        state = "sequential audits alone" if is_alone else "complete" if complete else "incomplete"
         lines = [
-            f"{name} in {store}: {'complete' if complete else 'incomplete'}, study version {version}",
-            *_stages(problem, index),
+            f"{name} in {store}: {state}, study version {version}",
+            *([] if is_alone else stages),
             *_batches(layout, index, problem),
             _line("damaged", f"{aside} records, {since}" if aside else "none"),
             _line("held by", held or "nobody"),
@@ -56,7 +59,7 @@ def status(store: str | Path) -> str:
             *_used(layout),
             *_runs(layout, is_running=owner is not None),
         ]
-        if not complete and owner is None:
+        if not complete and owner is None and not is_alone:
             # of another user it could name commands, which jobs of the user who types this would run
             is_own = folder.profile.is_file() and folder.profile.stat().st_uid == os.geteuid()
             place = folder.profile if is_own else "local"
@@ -64,8 +67,8 @@ def status(store: str | Path) -> str:
         return "\n".join(lines)
 
 
-def _stages(problem: Problem, index: Index) -> list[str]:
-    """Of every stage what is done and to do."""
+def _stages(problem: Problem, index: Index) -> tuple[list[str], int]:
+    """Of every stage what is done and to do; how much is done in all."""
     progress = []
     for stage in problem.kept_stages:
         blocks = [stage.block_named(name) for name in index.samples]  # a stage may have far more blocks than records
@@ -79,7 +82,8 @@ def _stages(problem: Problem, index: Index) -> list[str]:
     lines = [
         _line(name, f"{done:,} of {total:,} {unit}done, {total - done:,} to do") for name, done, total, unit in progress
     ]
-    return lines + [_line(name, words) for name, words in method_of(problem).describe_learned(problem, index)]
+    lines += [_line(name, words) for name, words in method_of(problem).describe_learned(problem, index)]
+    return lines, sum(done for _, done, _, _ in progress)
 
 
 def _batches(layout: Layout, index: Index, problem: Problem) -> list[str]:

@@ -316,7 +316,9 @@ def _no_number(text: str) -> tuple[str, str]:
     if not text.strip():
         return "is empty", "a number in every cell; fill in what is missing, or leave out its row"
     if ";" in text:
-        return "has semicolons", "commas between cells, and points in numbers"
+        return "has semicolons", (
+            "commas between cells, and points in numbers; or, in Python, the DataFrame of pandas.read_csv(file, sep=';')"
+        )
     accepted = "numbers; give text to hpcdp in Python, as a DataFrame of pandas.read_csv, where each text is a category"
     return "is not numeric", accepted
 

@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcdp.analytic import ApproximateDP, SpectrumPoints
+from hpcdp.errors import MechanismError
 from hpcdp.keys import digest_json
 from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.mechanisms.special import count_special, name_special
 from hpcdp.notions.bounds import joint_lower
 from hpcdp.study.claims import Claim
 
@@ -221,6 +223,8 @@ def _end(claim: Claim) -> float:
 def choose_cell(draws: Draws, sizes: Sizes, levels: Floats, claimed: Floats) -> Cell:
     """Learn sets by some draws, and choose by others the cell furthest above the claim in standard errors of a test."""
     learned = [draws(side, "learn", sizes.learn) for side in (0, 1)]
+    if all(count_special(outputs) == len(outputs) for outputs in learned):
+        raise MechanismError(f"every output that was drawn is {name_special(learned[0])}, so that there is nothing to compare")
     chosen = [draws(side, "choose", sizes.choose) for side in (0, 1)]
     found = [_best_of(view, learned, chosen, sizes, levels, claimed) for view in views_of(*learned)]
     return max(found, key=itemgetter(0))[1]

@@ -433,7 +433,7 @@ def test_several_stores_make_one_page_with_an_index(stores: Stores, pages: Pages
 
 def test_assumptions_and_warnings_are_all_there(stores: Stores, pages: Pages) -> None:
     """Every word that `show` prints below its tables."""
-    assert "up to the leftover ≥ X: by itself no bound on δ" in pages("tape").text
+    assert "up to the leftover ≥ X: X alone is no bound on δ" in pages("tape").text
     for kind in ("points", "tape", "reuse", "literal", "bins", "risk"):
         store = stores(kind)
         text = pages(kind).text

@@ -255,7 +255,10 @@ def test_commands_that_read_a_store_of_audits_alone_tell_of_them(store: Path, tm
     assert "INCOMPLETE" not in text
     for claim, audit in said.items():
         assert f"  {audit['looks'][-1]['samples']:,}" in text
-        assert f"audited        {claim}: {audit['verdict']}, after {audit['samples']:,}" in call("status", store).stdout
+        state = call("status", store).stdout
+        assert f"audited        {claim}: {audit['verdict']}, after {audit['samples']:,}" in state
+        assert state.startswith(f"batches in {store}: sequential audits alone, study version 1")
+        assert not any(words in state for words in ("go on with", "incomplete", "sample train"))
     shown = json.loads(call("show", store, "--format", "json").stdout)
     assert shown["sequential_audits"] == [said[FALSE], said[TRUE]]
     assert (shown["complete"], shown["cells"]) == (False, [])

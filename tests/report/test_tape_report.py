@@ -209,7 +209,7 @@ def test_the_table_prints_the_arrays(result: Result) -> None:
     assert found[2] == ("D′", "D")[direction]
     assert int(found[1].replace(",", "")) == left["draws"]
     assert left["limit"] <= float(found[3]) <= 1.01 * left["limit"]
-    assert "by itself no bound on δ" in " ".join(text(result).split())
+    assert "X alone is no bound on δ" in " ".join(text(result).split())
     assert "only that draws are independent" not in " ".join(text(result).split())
     assert "radius" not in text(result)
 
@@ -264,6 +264,23 @@ def test_every_page_says_what_was_declared(result: Result) -> None:
         assert "DECLARED, not measured (mechanism.impossible): D′ gives no output of the set laws:never" in page
         assert "only that draws are independent" not in page
     assert "DECLARED" not in text(result)
+
+
+def test_a_leftover_that_is_empty_at_small_epsilons_alone_is_told_with_them(result: Result) -> None:
+    """Else a note says that all of a direction is certified, where larger ε have a leftover."""
+    first = result["spectrum_lower_up_to_leftover_direction"][0]
+    limit, draws = result["leftover_limit"].copy(), result["leftover_draws"].copy()
+    limit[0, first, :], draws[0, first, :] = 0.0, 0
+    directions = np.full_like(result["spectrum_lower_up_to_leftover_direction"], first)
+    own = {"spectrum_lower_up_to_leftover_direction": directions, "leftover_draws": draws}
+    everywhere = text(changed(result, **own, leftover_limit=limit))
+    assert "no weight is above the cut-off, so r = 0: X is certified" in " ".join(everywhere.split())
+    directions = np.where(np.arange(directions.size) == 0, first, 1 - first)
+    limit[0, first, 1:], draws[0, first, 1:] = 1e-6, 1000
+    own = {"spectrum_lower_up_to_leftover_direction": directions, "leftover_draws": draws}
+    partly = text(changed(result, **own, leftover_limit=limit))
+    words = f"at ε ≤ {result['epsilon'][0]:g} no weight is above the cut-off, so r = 0 there: X is certified"
+    assert words in " ".join(partly.split())
 
 
 def test_hits_of_the_leftover_warn(result: Result) -> None:

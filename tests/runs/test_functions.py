@@ -272,12 +272,24 @@ def test_randomness_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_equal_databases_are_told_beside_every_number() -> None:
+def test_equal_databases_are_told_beside_every_number(tmp_path: Path) -> None:
     """Else whoever compares a database with itself would read that nothing was found."""
     found = hpcdp.spectrum(noisy(1.0), [1.0], [1.0], claim="dp(epsilon=1)", **SMALL)
     assert found.pairs == [{"pair": 0, "equal": True}]
-    for text in (str(found), str(hpcdp.verify(found))):
+    found.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for text in (str(found), str(hpcdp.verify(found)), page):
         assert "WARNING: D and D′ are equal in pair 0: δ is 0 there, whatever the mechanism does" in text
+
+
+def test_a_function_of_which_no_output_is_a_number_has_a_warning() -> None:
+    """Else a broken function reads as a private one."""
+    found = hpcdp.spectrum(lambda database, size, rng: np.full(size, np.nan), [0.0], [1.0], **SMALL)
+    words = "WARNING: NaN, infinities and None are values of their own: of the test outputs of pair 0"
+    assert words in str(found)
+    assert "which is every output: nothing else was compared" in " ".join(str(found).split())
+    half = hpcdp.spectrum(lambda database, size, rng: np.where(rng.random(size) < 0.5, np.nan, 1.0), [0.0], [1.0], **SMALL)
+    assert "which is every output" not in " ".join(str(half).split())
 
 
 def test_repeats_of_a_function() -> None:

@@ -235,7 +235,9 @@ class SampleSplit(Method):
             if raises is None
             else f"NaN, infinities, None and {' and '.join(raises)} (raised)"
         )
-        return [f"{kinds} are values of their own: of the test outputs of pair {pair} {of} hold one."]
+        words = f"{kinds} are values of their own: of the test outputs of pair {pair} {of} hold one"
+        is_all = (result["special"][pair] >= result["test"][pair, 0, 0]).all()
+        return [f"WARNING: {words}, which is every output: nothing else was compared." if is_all else f"{words}."]
 
     def describe_columns(self, result: Any, sure: str) -> list[str]:
         sizes = [describe_sizes(result)] if result.study.estimate.has_budget else []

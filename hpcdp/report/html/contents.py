@@ -20,7 +20,6 @@ from hpcdp.report.sentences import (
     NONE,
     Sentence,
     audit_sentence,
-    changed_words,
     sentence_of,
     sequential_sentence,
     shared_words,
@@ -86,7 +85,8 @@ def describe(subject: Result | Audit, key: str, show_rows: bool = False) -> Repo
     if not show_rows:
         batches = [replace(audit, claim=short_claim(audit.claim)) for audit in batches]
     batched = [sequential_sentence(audit) for audit in batches]
-    banner, is_alone = _once(f"{words}." for words in changed_words(result)), audits.stand_alone(batches, result)
+    shared, is_alone = shared_words(result), audits.stand_alone(batches, result)
+    banner = _once(f"{words.removesuffix('.')}." for words in shared if words.startswith("WARNING: "))
     sections, notes = list[Section](), list[str]()
     if is_alone:
         sentence, details = batched[0], [*(other.text for other in batched[1:]), audits.NOTHING_ELSE]
@@ -107,7 +107,7 @@ def describe(subject: Result | Audit, key: str, show_rows: bool = False) -> Repo
             banner = [words + f"Go on with: hpcdp resume STORE. {verdicts.looks_words(result)}", *banner]
     sections += _batch_sections(result, batches, key, [] if is_alone and len(batches) == 1 else [BY_ITSELF])
     sections += [] if is_alone else _exposed(result, show_rows)
-    notes = [*(words for section in sections for words in section.notes), *notes, *shared_words(result)]
+    notes = [*(words for section in sections for words in section.notes), *notes, *shared]
     notes += [] if asked is not None else audits.unnamed_words(result)
     # warnings are in the banner, and no table of a page has stars
     few = [words for words in _once(notes) if not words.startswith(("WARNING: ", "* "))]

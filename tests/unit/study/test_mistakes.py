@@ -149,6 +149,8 @@ def test_a_store_that_a_name_or_a_study_means(tmp_path: Path) -> None:
             assert refused(command, given) == f"hpcdp: no hpcdp store at {given}; did you mean {store}?"
     (tmp_path / "runs" / "other.zarr").mkdir()  # which is none
     assert refused("show", tmp_path / "other") == f"hpcdp: no hpcdp store at {tmp_path / 'other'}"
+    alone = path.rename(tmp_path / "alone.toml")
+    assert refused("resume", alone).endswith(f"no hpcdp store at {alone}; it is a study file: hpcdp run {alone}")
 
 
 def test_a_study_that_is_nested_deeply(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_refusals_name_key_value_and_choice(path: str, value: Any, words: list[s
         ({"relative": {"file": "text.csv"}}, ["text.csv", "column 1 (from 0)", "not numeric in row 0", "DataFrame"]),
         (
             {"relative": {"file": "semicolons.csv"}},
-            ["column 0 (from 0) has semicolons in row 1", "commas between cells"],
+            ["column 0 (from 0) has semicolons in row 1", "commas between cells", "pandas.read_csv(file, sep=';')"],
         ),
         ({"relative": {"file": "gap.csv"}}, ["column 1 (from 0) is empty in row 1", "fill in what is missing"]),
         ({"relative": {"file": "line.csv"}}, ["column 0 (from 0) is empty in row 2", "fill in what is missing"]),

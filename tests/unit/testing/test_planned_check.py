@@ -336,6 +336,11 @@ def test_draws_that_test_come_from_generators_that_nothing_else_was_given():
 ENTRY = Declared("dp(epsilon=1)", "laplace(epsilon=2)", 1.0, 1, 1e-3, (500, 600, (1 << 16) + 1000), 1.0)
 
 
+def test_a_function_of_which_no_output_is_a_number_is_refused():
+    with pytest.raises(MechanismError, match="every output that was drawn is nan, so that there is nothing to compare"):
+        make(Check("test::a#1", lambda d, size, rng: np.full(size, np.nan), [0.0], [1.0], "dp(epsilon=1)", "laplace(epsilon=2)", 1.0), ENTRY)
+
+
 def test_runs_share_a_rate():
     assert rate_of_a_run("0.05", "10") == 0.005
     for given in (("1", "10"), ("0.05", "0"), ("much", "10"), ("0.05", "1.5")):
