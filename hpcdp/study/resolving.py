@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from hpcdp._base.doing import patient, tell
+from hpcdp._base.doing import Listener, tell
 from hpcdp._base.node import NodeExecutor, ProcessDied
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.mechanisms.stored import StoredSamples
@@ -56,7 +56,7 @@ def _in_child(study: Study, note: Note, function: Callable[..., Found], *argumen
     """What a function finds in a process of its own, which ends with it; StudyError where it ends before."""
     parcel = Parcel.of(name_mechanism(study), study.handed) if study.handed else None
     call = (_apart, (function, *arguments)) if parcel is None else (parcel.call, (_apart, function, *arguments))
-    with NodeExecutor(1, patient(note)) as node:
+    with NodeExecutor(1, Listener(note).hear) as node:
         try:
             future = node.submit_pickled(pickle.dumps((*call, {})))
             warm()  # what results need, while this process would wait
