@@ -235,11 +235,6 @@ class ZcdpLevel:
     family: str = OF_DELTA
 
 
-def make_lower_pieces(arrays: Arrays) -> Pieces:
-    """What the certified bounds on δ say between the study's ε."""
-    return make_pieces(arrays["epsilon"][1], arrays["lower"][1])
-
-
 def renyi_levels(arrays: Arrays, orders: Sequence[float]) -> list[RenyiLevel]:
     """D of some orders; StudyError of one that is refused."""
     if isinstance(orders, str) or not isinstance(orders, Iterable):
@@ -248,13 +243,14 @@ def renyi_levels(arrays: Arrays, orders: Sequence[float]) -> list[RenyiLevel]:
     for order in checked:
         if not 1.0 <= number_of("orders", order, accepted) <= LARGEST_ORDER:
             raise wrong("orders", order, accepted)
-    pieces, classes = make_lower_pieces(arrays), _told_classes(arrays)
+    pieces = make_pieces(arrays["epsilon"][1], arrays["lower"][1])  # what the bounds on δ say between the study's ε
+    classes = _told_classes(arrays)
     return [_renyi_level(pieces, classes, float(order), _variational(arrays, order)) for order in checked]
 
 
 def zcdp_level(arrays: Arrays) -> ZcdpLevel:
     """ρ, certified."""
-    concentration = zcdp_lower(make_lower_pieces(arrays))
+    concentration = zcdp_lower(make_pieces(arrays["epsilon"][1], arrays["lower"][1]))
     pair, direction = concentration.place
     named = (concentration.order, DIRECTIONS[direction], pair) if concentration.lower else (None, None, None)
     return ZcdpLevel(concentration.lower, *named)
