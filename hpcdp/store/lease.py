@@ -280,9 +280,12 @@ def provenance() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    """Of a clone; None of an installed package, around which there may be another repository."""
+    folder = Path(__file__).parent
+    command = ["git", "-C", str(folder), "rev-parse", "--show-prefix", "HEAD"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() or None if done.returncode == 0 else None
+    prefix, _, commit = done.stdout.strip().partition("\n")
+    return commit if done.returncode == 0 and prefix == "hpcdp/store/" else None
