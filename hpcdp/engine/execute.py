@@ -204,7 +204,6 @@ def execute(
     generation: Generation,
     tasks: Sequence[Task],
     watch: Monitor,
-    function: Callable[..., Any] = run_task,
 ) -> Outcome:
     """Run all tasks; what ends its process again and again becomes a failure. StoreError once the store cannot be written."""
     outcome = Outcome()
@@ -250,7 +249,7 @@ def execute(
             executor.want(left, seconds)
             batch = [ready.popleft() for _ in range(min(len(ready), max(0, window.room)))]
             own = ((task, (root, version, generation, task), executor.files_of(task)) for task in batch)
-            window.begin([(task, Call(task.name, function, given, files)) for task, given, files in own])
+            window.begin([(task, Call(task.name, run_task, given, files)) for task, given, files in own])
             for task, report in window.next() if window.underway else ():
                 if not isinstance(report, ProcessDied):
                     writer.take(report)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from hpcdp._base.asked import whole_of, wrong
+from hpcdp._base.asked import wrong
 from hpcdp._base.node import NodeExecutor
 from hpcdp._base.threads import worker_threads
 from hpcdp.clusters import Where, connect, default_workers, parse_place, silence_dask
@@ -54,8 +55,9 @@ class Options:
 
     def __post_init__(self) -> None:
         """StudyError where workers are no number of them, or the client is none."""
-        if self.workers is not None:
-            whole_of("workers", self.workers, 0, "0 (none, in one process) or a positive integer")
+        is_number = isinstance(self.workers, Integral) and not isinstance(self.workers, bool) and self.workers >= 0
+        if self.workers is not None and not is_number:
+            raise wrong("workers", self.workers, "0 (none, in one process) or a positive integer")
         if self.client is not None:
             from distributed import Client
 
