@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ def write_export(result: Result, folder: str | Path, show_rows: bool = False) ->
         raise StudyError(
             f"FOLDER: a new one, an empty one or an earlier export; given: {target}, which holds other files"
         )
-    provenance = asdict(provenance_of(result, show_rows))  # before anything is written: it reads the store
+    provenance = provenance_of(result, show_rows)  # before anything is written: it reads the store
     shown = result if show_rows else _without_rows(result)
     target.mkdir(parents=True, exist_ok=True)
     for old in [target / HEAD, *target.glob("by-*.parquet")]:

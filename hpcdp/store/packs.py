@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -167,19 +166,8 @@ def size_of(block: str) -> int:
     return int(size) if size.isdecimal() and len(size) < 20 else 0
 
 
-@dataclass(frozen=True, eq=False)
-class Pack:
-    """What a pack holds. starts: where each block's outputs begin. prints: of each block's chunks."""
-
-    starts: Mapping[str, int]
-    prints: Prints
-    outputs: Outputs = field(repr=False)
-
-    def block(self, name: str) -> tuple[Outputs, list[str]]:
-        """A block's outputs, and the fingerprints of its chunks."""
-        start = self.starts[name]
-        return self.outputs[start : start + size_of(name)], self.prints[name]
-
+Pack = dict[str, tuple[Outputs, list[str]]]
+"""By name each block of a pack: its outputs, and the fingerprints of its chunks."""
 
 _holders: dict[Path, dict[str, str]] = {}
 """Of the last store: the pack of each block. A pack's name says what is in it, so that it is read once for that."""
@@ -225,14 +213,16 @@ def open_pack(layout: Layout, name: str, schema: Schema) -> Pack:
 
 @lru_cache(_OPEN)
 def _open(root: Path, name: str, schema: Schema, _state: tuple[int, int]) -> Pack:
-    path, starts, size = Layout(root).pack(name), {}, 0
+    path = Layout(root).pack(name)
     prints = prints_in(path)
     if not _is_of(prints, name):
         raise DamagedError(f"{path} is damaged: it holds other blocks than its name says")
-    for block in sorted(prints):
-        starts[block] = size
-        size += size_of(block)
-    return Pack(starts, prints, read_outputs(path, schema, size))
+    sizes, start, pack = {block: size_of(block) for block in sorted(prints)}, 0, Pack()
+    outputs = read_outputs(path, schema, sum(sizes.values()))
+    for block, size in sizes.items():
+        pack[block] = outputs[start : start + size], prints[block]
+        start += size
+    return pack
 
 
 def forget_packs() -> None:
