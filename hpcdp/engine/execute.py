@@ -176,14 +176,11 @@ class Window:
             raise PlaceError(f"no worker for {self.executor.patience:.0f} s{reason}; what is committed is kept")
         if now - self._last > self._pause:
             self._pause *= 2
-            self.watch.note(f"nothing has finished for {now - self._last:.0f} s: {self._state()}")
-
-    def _state(self) -> str:
-        threads, fleet = self.executor.threads(), self.executor.fleet
-        if threads:
-            running = self.executor.running(len(self.underway))
-            return f"{running} {'task is' if running == 1 else 'tasks are'} running"
-        return "no worker is connected" + (f"; {fleet.waiting_for()}" if fleet is not None else "")
+            state = "no worker is connected" + (f"; {fleet.waiting_for()}" if fleet is not None else "")
+            if self.executor.threads():
+                running = self.executor.running(len(self.underway))
+                state = f"{running} {'task is' if running == 1 else 'tasks are'} running"
+            self.watch.note(f"nothing has finished for {now - self._last:.0f} s: {state}")
 
 
 _BATCH = 1.0  # seconds of a batch, about

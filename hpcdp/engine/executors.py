@@ -124,18 +124,18 @@ class Executors:
             self._is_small = is_small
             handed = self.problem.study.handed
             parcel = Parcel.of(self.problem.sampler.call, handed) if handed else None
-            self._executor = self._open_dask() if self.options.has_scheduler else self._open_here(is_small)
+            if self.options.has_scheduler:
+                self._executor = self._open_dask()
+            elif is_small and not names_code(self.problem.study):
+                self._opened.callback(forget_contexts)
+                self._opened.enter_context(worker_threads(1))  # as other processes have
+                self._executor = InProcess()
+            else:
+                size = 1 if is_small else self.options.workers or default_workers()
+                self._executor = OnNode(self._opened.enter_context(NodeExecutor(size)))
             self._executor.parcel = parcel
             self._opened.enter_context(self.monitor.at(self._executor))
         return self._executor
-
-    def _open_here(self, is_small: bool) -> TaskExecutor:
-        if is_small and not names_code(self.problem.study):
-            self._opened.callback(forget_contexts)
-            self._opened.enter_context(worker_threads(1))  # as other processes have
-            return InProcess()
-        size = 1 if is_small else self.options.workers or default_workers()
-        return OnNode(self._opened.enter_context(NodeExecutor(size)))
 
     def _open_dask(self) -> TaskExecutor:
         options, opened = self.options, self._opened

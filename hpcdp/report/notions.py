@@ -52,18 +52,14 @@ def show_as(result: Result, form: str, options: Mapping[str, Any] | None = None,
         ending = [BY_ITSELF] * (len(audits) > 1) + [audit.NOTHING_ELSE] * alone
         ending += [*audit.unnamed_words(result), *shared_words(result)]
         csv = NOTIONS["covers" if "covers" in result.notions else "spectrum"](result).csv
-        return (_verdict(result) if form == "table" else "") + write(readings, form, ending, result.to_dict, csv)
+        verdict = judge(result, result.claim) if result.notions and form == "table" else None
+        head: list[str] = []
+        if verdict is not None:
+            words = wrapped([sentence_of(result, verdict).text])
+            head = [f"{result.name}: {verdict.claim.text}: {verdict.text}", *words, "", ""]
+        return "\n".join(head) + write(readings, form, ending, result.to_dict, csv)
     refuse_together(asked)
     return write(_asked_for(result, asked, form, contents), form, shared_words(result))
-
-
-def _verdict(result: Result) -> str:
-    """The verdict on the study's claim, the first line of a text, and what it says in a sentence; nothing without a claim."""
-    verdict = judge(result, result.claim) if result.notions else None
-    if verdict is None:
-        return ""
-    lines = [f"{result.name}: {verdict.claim.text}: {verdict.text}", *wrapped([sentence_of(result, verdict).text])]
-    return "\n".join(lines) + "\n\n"
 
 
 def refuse_together(options: Mapping[str, Any]) -> None:

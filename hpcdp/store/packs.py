@@ -177,18 +177,10 @@ _recorded: dict[Path, dict[str, str]] = {}
 
 
 def pack_of(layout: Layout, block: str) -> str | None:
-    """The pack in which a block lies, as packs say; None where there is none."""
-    pack = _holders.get(layout.root, {}).get(block)
-    return pack if pack is not None and _is_there(layout, pack) else known_packs(layout).get(block)
-
-
-def _is_there(layout: Layout, name: str) -> bool:
-    return os.path.isfile(layout.pack(name) / "zarr.json")
-
-
-def known_packs(layout: Layout) -> Mapping[str, str]:
-    """The pack of each block that lies in one; one that is damaged holds nothing."""
+    """The pack in which a block lies, as packs say, of which one that is damaged holds nothing; None where there is none."""
     known, names = _holders.get(layout.root, {}), set()
+    if (pack := known.get(block)) is not None and _is_there(layout, pack):
+        return pack
     with suppress(FileNotFoundError):
         names = {name for name in os.listdir(layout.pack("")) if _is_there(layout, name)}
     read = set(known.values())
@@ -199,7 +191,11 @@ def known_packs(layout: Layout) -> Mapping[str, str]:
                 known.update(dict.fromkeys(prints_in(layout.pack(name)), name))
         _holders.clear()
         _holders[layout.root] = known
-    return known
+    return known.get(block)
+
+
+def _is_there(layout: Layout, name: str) -> bool:
+    return os.path.isfile(layout.pack(name) / "zarr.json")
 
 
 def open_pack(layout: Layout, name: str, schema: Schema) -> Pack:

@@ -76,14 +76,6 @@ class Sizes:
         return digest_json(["screened", pilot, self.screen]) if self.screen else pilot
 
 
-def first_sizes(train: int, chunk: int, pairs: int) -> Sizes:
-    """Where a target starts from: 16 times the training draws, or as many to screen many pairs, most of which need no more."""
-    if pairs > MANY:
-        return Sizes(0, 0, 0, screen=train)
-    refine = -(-16 * train // chunk) * chunk
-    return Sizes(refine, refine, 0)
-
-
 class _Laws(UserDict[str, Any]):
     """Inputs by law key, made when asked for; its data are the first pair of a law, and whether the law is its neighbour's."""
 
@@ -187,7 +179,10 @@ class Problem:
         e = self.study.estimate
         if not e.has_budget:
             return Sizes(e.refine, e.validating, e.test)
-        return (self.sizes or {}).get(self.pilot_keys[number], first_sizes(e.train, e.chunk, len(self.pairs)))
+        # a target starts from 16 times the training draws, or as many to screen many pairs, most of which need no more
+        refine, is_many = -(-16 * e.train // e.chunk) * e.chunk, len(self.pairs) > MANY
+        first = Sizes(0, 0, 0, screen=e.train) if is_many else Sizes(refine, refine, 0)
+        return (self.sizes or {}).get(self.pilot_keys[number], first)
 
     def sized(self, sizes: Sizes | Mapping[str, Sizes]) -> Problem:
         """The same problem with these sizes: of all its pairs, or by pilot key."""

@@ -99,7 +99,13 @@ def _resolved(study: Study, threads: int, note: Note) -> Found:
             parse_claim(study.study.claim, study.folder)
         except StudyError as error:
             raise StudyError(f"study.claim: {error}") from None
-    _refuse_declared(problem)
+    if problem.declared is not None:
+        law, size = problem.pair_laws[0][1], TRIAL_SIZE
+        outputs = sampler.trial(problem.laws[law], size, 0, problem.schema)
+        try:
+            problem.declared.refuse(outputs, f"{size} trial draws of {problem.describe_law(law)}")
+        except MechanismError as error:
+            raise StudyError(str(error)) from None
     return problem, trial
 
 
@@ -124,15 +130,3 @@ def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Databa
     rest = total // 2 if len(left_out) == 2 else total - getattr(e, "test" if left_out == ["train"] else "train")
     sizes = {key: max(1, min(getattr(e, key), rest)) for key in left_out}
     return Study.from_dict({**study.to_dict(), "estimate": {**study.to_dict()["estimate"], **sizes}}, study.folder)
-
-
-def _refuse_declared(problem: Problem) -> None:
-    """StudyError where trial draws of the first D′ refute what the study declares, or it cannot be asked of them."""
-    if problem.declared is None:
-        return
-    law, size = problem.pair_laws[0][1], TRIAL_SIZE
-    outputs = problem.sampler.trial(problem.laws[law], size, 0, problem.schema)
-    try:
-        problem.declared.refuse(outputs, f"{size} trial draws of {problem.describe_law(law)}")
-    except MechanismError as error:
-        raise StudyError(str(error)) from None
