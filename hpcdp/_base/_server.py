@@ -42,13 +42,6 @@ def _adopt_orphans(name: str) -> None:
     _prctl(_PR_SET_NAME, name.encode())
 
 
-def _die_with(parent: int) -> None:
-    """In a fork of this process: be killed when it ends."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 def _prctl(option: int, value: Any) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
@@ -69,6 +62,7 @@ def _kill_below(spared: Container[int] = ()) -> None:
                 os.waitpid(child, os.WNOHANG)
 
 
+_TRIES = 3  # that a call may end its process
 _LOOK = 0.5  # seconds between looks at draws, deadlines and memory
 _NEWS = 5.0  # seconds after which a draw is told of, and then again
 _ENDING = 1.0  # seconds in which a child that closed all of its files ends by itself
@@ -78,11 +72,10 @@ _AGAIN = 0.25  # seconds after a fork that failed: what cannot start must not ke
 
 @dataclass(eq=False)
 class _Call:
-    """tries: how often it may end its process."""
+    """deaths: how often it ended its process."""
 
     number: int
     data: bytes
-    tries: int
     deaths: int = 0
 
 
@@ -140,8 +133,8 @@ class Server:
         sys.path[:] = settings["path"]
         self._link.send("ready")
 
-    def _on_call(self, number: int, data: bytes, tries: int) -> None:
-        self._calls.append(_Call(number, data, tries))
+    def _on_call(self, number: int, data: bytes) -> None:
+        self._calls.append(_Call(number, data))
 
     def _on_clear(self) -> None:
         """Be as new: for the next executor."""
@@ -183,7 +176,9 @@ class Server:
             theirs.close()
             return None
         if pid == 0:
-            _die_with(server)
+            _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # it is killed when the server ends
+            if os.getppid() != server:
+                os._exit(1)
             for link in (self._link, *(child.link for child in self._children.values())):
                 link.close()
             ours.close()
@@ -259,7 +254,7 @@ class Server:
         if (call := child.call) is None:
             return
         call.deaths += 1
-        if call.deaths < call.tries and "limit" not in why:
+        if call.deaths < _TRIES and "limit" not in why:
             self._calls.appendleft(call)
         else:
             self._link.send(
@@ -310,7 +305,9 @@ def _work(link: Link, settings: dict[str, Any]) -> NoReturn:
         with open(os.devnull, "rb") as nothing:
             os.dup2(nothing.fileno(), 0)
         os.dup2(2, 1)
-        _print_lines()
+        libc = ctypes.CDLL(None)
+        with suppress(ValueError):  # C code prints by lines, as nothing writes its buffer at the end; not so on macOS
+            libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, 0)  # _IOLBF
         _prepare(settings)
         doing.tell_by(link.send)
         compiling.tell_by(lambda: doing.tell(compiling=True))
@@ -327,13 +324,6 @@ def _work(link: Link, settings: dict[str, Any]) -> NoReturn:
             print(f"hpcdp: a worker process ended: {error.strerror or error}", file=sys.stderr, flush=True)
     finally:
         os._exit(1)
-
-
-def _print_lines() -> None:
-    """Let what C code prints appear by lines, as on a terminal: nothing writes its buffer when a child ends."""
-    libc = ctypes.CDLL(None)
-    with suppress(ValueError):  # where standard output has another name, as on macOS
-        libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, 0)  # _IOLBF
 
 
 def _prepare(settings: dict[str, Any]) -> None:

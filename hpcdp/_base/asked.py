@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +78,3 @@ def number_of(name: str, given: Any, accepted: str) -> float:
     if isinstance(given, bool) or not isinstance(given, Real):
         raise wrong(name, given, accepted)
     return float(given)
-
-
-def whole_of(name: str, given: Any, least: int, accepted: str) -> int:
-    """An integer, at least so large; StudyError else."""
-    if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
-        raise wrong(name, given, accepted)
-    return int(given)

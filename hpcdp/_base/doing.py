@@ -6,14 +6,21 @@ before it begins. Outside a child process (`hpcdp._base.node`) nobody is told.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from hpcdp._base import compiling
 
 LONG = 10.0
 """Seconds that a draw may take before it is named, unless draws are expected to take long."""
+
+_APART = 5.0  # seconds between notes of slow draws: many may hang at once
+_HEARD = 30.0  # seconds after which a draw of which nothing was heard is over
+_SHOWN = 10
 
 _send: Callable[..., None] | None = None
 _steps: list[tuple[str, float | None]] = []
@@ -79,18 +86,61 @@ def still(what: str) -> str:
     return "still at work" if what.startswith("estimate.loss") else "still drawing"
 
 
-def patient(note: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
-    """Hears news, and notes draws that take long, and again whenever their time has doubled."""
-    due: dict[str, float] = {}
+@dataclass(eq=False)
+class _Slow:
+    """A draw that takes long. next: seconds of it after which it is named (again). heard: when it was last told of."""
 
-    def hear(news: dict[str, Any]) -> None:
+    what: str
+    next: float
+    seconds: float = 0.0
+    heard: float = 0.0
+
+
+class Listener:
+    """Hears news of children, and notes draws that take longer than `patience`, and again whenever their time has doubled."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self.patience, self._note, self._lock = LONG, note, threading.Lock()
+        self._slow: dict[str, _Slow] = {}
+        self._types_differ, self._last_named = False, float("-inf")
+
+    def hear(self, news: dict[str, Any]) -> None:
+        """Note what is worth it; types that differ once."""
         if "compiling" in news:
             if compiling.is_news():
-                note(compiling.words)
+                self._note(compiling.words)
         elif "note" in news:
-            note(news["note"])
-        elif "seconds" in news and news["seconds"] >= due.get(news["key"], LONG):
-            due[news["key"]] = 2 * news["seconds"]
-            note(f"{still(news['what'])} after {news['seconds']:.0f} s: {news['what']}")
+            self._note(news["note"])
+        elif "types" in news:
+            if not self._types_differ:
+                self._types_differ = True
+                self._note(
+                    f"warning: types of outputs differ: {news['types']}; each output counts as the number that it is"
+                )
+        else:
+            self._hear_draw(news)
 
-    return hear
+    def _hear_draw(self, news: dict[str, Any]) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if news["ended"]:
+                self._slow.pop(news["key"], None)
+                return
+            slow = self._slow.setdefault(news["key"], _Slow(news["what"], self.patience))
+            slow.seconds, slow.heard = news["seconds"], now
+            if slow.seconds < slow.next or now - self._last_named < _APART:
+                return
+            slow.next, self._last_named = 2 * slow.seconds, now
+            others = len(self._still()) - 1
+        more = f" (and {others} more)" if others else ""
+        self._note(f"{still(slow.what)} after {slow.seconds:.0f} s: {slow.what}{more}")
+
+    def _still(self) -> list[_Slow]:
+        """Draws that take longer than is to be expected; of a worker that died nothing is heard any more."""
+        fresh = time.monotonic() - _HEARD
+        return [slow for slow in self._slow.values() if slow.seconds >= self.patience and slow.heard > fresh]
+
+    def slow(self) -> list[tuple[str, float]]:
+        """What takes long now, and its seconds so far."""
+        with self._lock:
+            return [(slow.what, slow.seconds) for slow in self._still()[:_SHOWN]]

@@ -20,7 +20,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import suppress
-from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 from weakref import WeakSet
@@ -32,7 +31,6 @@ from hpcdp._base.signals import how_ended
 from hpcdp._base.threads import worker_environment
 from hpcdp.errors import HpcdpError
 
-_TRIES = 3  # that a call may end its process
 _STARTS, _KILLED = 5, 20  # servers in a row that ended before they did anything: by themselves, and by a signal
 _REST = 600.0  # seconds without a call after which a server ends: a driver that was killed leaves it on others' workers
 _POLITE = 10.0  # seconds in which a server may end by itself; it kills what is below it for five
@@ -151,13 +149,6 @@ def _end_spare() -> None:
         _spare.pop().end()
 
 
-@dataclass(eq=False)
-class _Call:
-    future: Future[Any]
-    data: bytes
-    tries: int
-
-
 class NodeExecutor(Executor):
     """Calls in up to `size` child processes, one at a time each; other people's code may run there.
 
@@ -180,7 +171,7 @@ class NodeExecutor(Executor):
     ) -> None:
         self.size, self.hear = size, hear
         self._memory, self._environment = memory, dict(environment or {})
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, tuple[Future[Any], bytes]] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._starts, self._is_closed, self._cleared = 0, False, threading.Event()
@@ -191,20 +182,20 @@ class NodeExecutor(Executor):
         """The future of function(*arguments, **named) in a child."""
         return self.submit_pickled(pickle.dumps((function, arguments, named), pickle.HIGHEST_PROTOCOL))
 
-    def submit_pickled(self, data: bytes, tries: int = _TRIES) -> Future[Any]:
-        """The same of a pickle of (function, arguments, named). tries: that it may end its process."""
-        call = _Call(Future(), data, tries)
-        call.future.set_running_or_notify_cancel()  # Dask waits for ever for a call that was cancelled
+    def submit_pickled(self, data: bytes) -> Future[Any]:
+        """The same of a pickle of (function, arguments, named)."""
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()  # Dask waits for ever for a call that was cancelled
         with self._lock:
             if self._is_closed:
                 raise RuntimeError("the node executor was shut down")
             number = next(self._numbers)
-            self._calls[number] = call
+            self._calls[number] = future, data
             if self._server is None:
                 self._begin()
             else:
-                self._server.say("call", number, data, tries)
-        return call.future
+                self._server.say("call", number, data)
+        return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End all children, and what they started; calls that have not ended fail."""
@@ -222,8 +213,8 @@ class NodeExecutor(Executor):
             self._is_closed = True
             calls, self._calls = self._calls, {}
             server, self._server = self._server, None
-        for call in calls.values():
-            call.future.set_exception(error)
+        for future, _ in calls.values():
+            future.set_exception(error)
         return server
 
     def _begin(self) -> None:
@@ -243,8 +234,8 @@ class NodeExecutor(Executor):
             "main": getattr(main, "__file__", None),
         }
         server.say("settings", settings)
-        for number, call in self._calls.items():
-            server.say("call", number, call.data, call.tries)
+        for number, (_, data) in self._calls.items():
+            server.say("call", number, data)
         threading.Thread(target=self._listen, args=(server,), name="hpcdp-node", daemon=True).start()
 
     def _listen(self, server: _Server) -> None:
@@ -283,29 +274,29 @@ class NodeExecutor(Executor):
 
     def _on_done(self, number: int, data: bytes) -> None:
         self._starts = 0
-        if (call := self._pop(number)) is None:
+        if (future := self._pop(number)) is None:
             return
         try:
             is_good, value = pickle.loads(data)
         except Exception as error:
             is_good, value = False, HpcdpError(f"the result of a call cannot be read: {error}")
         if is_good:
-            call.future.set_result(value)
+            future.set_result(value)
         else:
-            call.future.set_exception(value)
+            future.set_exception(value)
 
     def _on_died(self, number: int, why: Mapping[str, Any]) -> None:
         self._starts = 0
-        if (call := self._pop(number)) is not None:
-            call.future.set_exception(ProcessDied(**why))
+        if (future := self._pop(number)) is not None:
+            future.set_exception(ProcessDied(**why))
 
     def _on_news(self, news: dict[str, Any]) -> None:
         if self.hear is not None:
             self.hear(news)
 
-    def _pop(self, number: int) -> _Call | None:
+    def _pop(self, number: int) -> Future[Any] | None:
         with self._lock:
-            return self._calls.pop(number, None)
+            return self._calls.pop(number, (None,))[0]
 
 
 def _folder() -> str:

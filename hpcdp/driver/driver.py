@@ -266,7 +266,8 @@ def _drive(
     expected = cluster_needs(tasks, where.profile) if where.profile else None
 
     monitor = Monitor(progress, options.stop, lease.lost.is_set, partial(describe_killed, problem), expected)
-    monitor.patience = max(monitor.patience, _SLOW * costs.drawing(problem.sampler.chunk, 1))
+    listener = monitor.listener
+    listener.patience = max(listener.patience, _SLOW * costs.drawing(problem.sampler.chunk, 1))
     lease.news = monitor.news
     options.stop.check()
     with Executors(layout, lease, problem, options, where, monitor) as executors:

@@ -31,6 +31,7 @@ from hpcdp.mechanisms.outputs import describe
 from hpcdp.store.layout import Layout
 from hpcdp.store.root import is_store
 from hpcdp.study.file import Study
+from hpcdp.study.pairs import describe_equal
 from hpcdp.study.problem import Problem
 from hpcdp.study.resolving import resolve
 from hpcdp.study.trial_draws import Trial
@@ -38,7 +39,6 @@ from hpcdp.study.trial_draws import Trial
 _LONGEST_DRAWING = 7 * 86400.0
 _LONG = 60.0  # seconds of drawing that a run tells of beforehand
 _TELLING = 0.1  # a call's own cost is shown where it is more than this part of what a chunk's draws cost
-_NAMED = 10  # pairs that a warning names
 _START, _START_HERE = 3.0, 1.0  # seconds, with and without workers
 _BASE_MEMORY = 350 << 20  # a worker with its libraries and compiled kernels
 
@@ -165,8 +165,12 @@ def _cell_rows(problem: Problem, amounts: Amounts) -> Rows:
     if e.renyi:
         cells += f", {pairs * 2 * len(e.renyi):,} (pair, direction, order) bounds"
     equal = [number for number, (d, d_prime) in enumerate(problem.pair_laws) if d == d_prime]
-    warning = _equal_words(equal) if equal else ""
-    return [("pairs", what), ("cells", cells), ("WARNING", warning), ("outputs", describe(problem.schema))]
+    return [
+        ("pairs", what),
+        ("cells", cells),
+        ("WARNING", describe_equal(equal)),
+        ("outputs", describe(problem.schema)),
+    ]
 
 
 def _drawing(problem: Problem, trial: Trial, drawing: float, seconds: float, workers: int | None) -> str:
@@ -227,14 +231,6 @@ def _span(tasks: Sequence[Task], workers: int) -> float:
     for seconds in sorted((task.seconds for task in tasks), reverse=True):
         heapq.heapreplace(busy, busy[0] + seconds)
     return max(busy)
-
-
-def _equal_words(pairs: Sequence[int]) -> str:
-    """What is said of pairs of equal databases."""
-    shown = ", ".join(map(str, pairs[:_NAMED])) + (", …" if len(pairs) > _NAMED else "")
-    return (
-        f"D and D′ are equal in pair{'s' if len(pairs) > 1 else ''} {shown}: δ is 0 there, whatever the mechanism does"
-    )
 
 
 def refuse_endless(problem: Problem, trial: Trial, workers: int) -> None:

@@ -129,7 +129,11 @@ class _Game:
     def look(self, executor: TaskExecutor, version: int, number: int, monitor: Monitor, generation: Generation) -> Look:
         """Bet on a batch that is drawn, or read what was won."""
         name = round_name(self.key, number)
-        if not self._recall(name):
+        try:
+            body = read_record(self.layout, ROUNDS, name)
+            self.wealths = [Wealth.from_dict(w) for w in body["wealths"]]
+            self.total = Wealth.from_dict(body["total"])
+        except DamagedError:  # or not played yet: it is played on the same outputs
             root, wealths = str(self.layout.root.resolve()), tuple(self.wealths)
             given = root, version, self.lines, self.rounds, number, wealths, self.rules
             (self.wealths,) = run_batches(executor, monitor, bet, [given], f"bet-{number}")
@@ -137,16 +141,6 @@ class _Game:
             body = {"wealths": [w.to_dict() for w in self.wealths], "total": self.total.to_dict()}
             commit(self.layout, ROUNDS, name, body, generation)
         return Look.of(self.total, self.failure)
-
-    def _recall(self, name: str) -> bool:
-        """Whether a round was played before; then the wealths are as they were after it."""
-        try:
-            body = read_record(self.layout, ROUNDS, name)
-        except DamagedError:
-            return False  # it is played again, on the same outputs
-        self.wealths = [Wealth.from_dict(w) for w in body["wealths"]]
-        self.total = Wealth.from_dict(body["total"])
-        return True
 
 
 def bet(
@@ -240,15 +234,9 @@ def _refuse_equal_chunks(game: _Game, number: int, again: str) -> None:
                 continue
             (outputs,) = read_blocks(layout, stage, law, problem.schema, range(chunk, chunk + 1))
             if equals_no_chance(outputs):
-                _set_aside(layout, {old[0], law})
+                for name in record_names(layout, SAMPLES):  # what was won is played again on batches that stay
+                    if name.split("-")[0] in (old[0], law) and name.split("-")[1] == stage.name:
+                        set_block_aside(layout, SAMPLES, name)
+                for name in record_names(layout, ROUNDS):
+                    set_aside(layout, ROUNDS, name)
                 raise identical(problem, old, new, f"{again} --allow-changed-code")
-
-
-def _set_aside(layout: Layout, laws: set[str]) -> None:
-    """Take the batches of these laws out of use, and what was won, which is played again on batches that stay."""
-    for name in record_names(layout, SAMPLES):
-        law, stage, *_ = name.split("-")
-        if law in laws and stage == Stage.endless(1).name:
-            set_block_aside(layout, SAMPLES, name)
-    for name in record_names(layout, ROUNDS):
-        set_aside(layout, ROUNDS, name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -32,7 +31,6 @@ from hpcdp.study.problem import Problem, Sizes
 from hpcdp.study.versions import load_problem
 
 _SIDES_BYTES = 1 << 29  # of training samples that stay in memory
-_APART = 1 << 20  # training samples of a law from which on a second thread is worth it
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,36 +94,18 @@ class Context:
 
     def training(self, law: str) -> Side:
         """The training samples of a law; the most recent ones stay in memory, because one D serves many pairs."""
-        side = self._sides.get(law)
-        return self._keep(law, self._load_training(law) if side is None else side)
-
-    def sides(self, number: int) -> tuple[Side, Side]:
-        """The training samples of both laws of a pair; many are sorted side by side, and those that are kept are read so too."""
-        d, d_prime = self.problem.pair_laws[number]
-        stage = self.problem.train
-        if stage.total >= _APART and d != d_prime:
-            missing = [law for law in (d, d_prime) if law not in self._sides]
-            if len(missing) == 2:
-                with ThreadPoolExecutor(2) as pool:
-                    if stage in self.problem.kept_stages:
-                        sides = list(pool.map(self._load_training, missing))
-                    else:  # a mechanism is called in this thread alone: it draws while what it drew before is sorted
-                        sorting = [pool.submit(self._as_side, self._gathered(law)) for law in missing]
-                        sides = [future.result() for future in sorting]
-                for law, side in zip(missing, sides, strict=True):
-                    self._keep(law, side)
-        return self.training(d), self.training(d_prime)
-
-    def _keep(self, law: str, side: Side) -> Side:
-        self._sides[law] = side
+        if law not in self._sides:
+            self._sides[law] = self._as_side(self._gathered(law))
         self._sides.move_to_end(law)
         each = max(1, self.problem.train.total * self.problem.schema.bytes_in_memory)
         while len(self._sides) > max(2, _SIDES_BYTES // each):
             self._sides.popitem(last=False)
-        return side
+        return self._sides[law]
 
-    def _load_training(self, law: str) -> Side:
-        return self._as_side(self._gathered(law))
+    def sides(self, number: int) -> tuple[Side, Side]:
+        """The training samples of both laws of a pair."""
+        d, d_prime = self.problem.pair_laws[number]
+        return self.training(d), self.training(d_prime)
 
     @property
     def _is_scalar(self) -> bool:

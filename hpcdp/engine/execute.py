@@ -176,14 +176,11 @@ class Window:
             raise PlaceError(f"no worker for {self.executor.patience:.0f} s{reason}; what is committed is kept")
         if now - self._last > self._pause:
             self._pause *= 2
-            self.watch.note(f"nothing has finished for {now - self._last:.0f} s: {self._state()}")
-
-    def _state(self) -> str:
-        threads, fleet = self.executor.threads(), self.executor.fleet
-        if threads:
-            running = self.executor.running(len(self.underway))
-            return f"{running} {'task is' if running == 1 else 'tasks are'} running"
-        return "no worker is connected" + (f"; {fleet.waiting_for()}" if fleet is not None else "")
+            state = "no worker is connected" + (f"; {fleet.waiting_for()}" if fleet is not None else "")
+            if self.executor.threads():
+                running = self.executor.running(len(self.underway))
+                state = f"{running} {'task is' if running == 1 else 'tasks are'} running"
+            self.watch.note(f"nothing has finished for {now - self._last:.0f} s: {state}")
 
 
 _BATCH = 1.0  # seconds of a batch, about
@@ -204,7 +201,6 @@ def execute(
     generation: Generation,
     tasks: Sequence[Task],
     watch: Monitor,
-    function: Callable[..., Any] = run_task,
 ) -> Outcome:
     """Run all tasks; what ends its process again and again becomes a failure. StoreError once the store cannot be written."""
     outcome = Outcome()
@@ -250,7 +246,7 @@ def execute(
             executor.want(left, seconds)
             batch = [ready.popleft() for _ in range(min(len(ready), max(0, window.room)))]
             own = ((task, (root, version, generation, task), executor.files_of(task)) for task in batch)
-            window.begin([(task, Call(task.name, function, given, files)) for task, given, files in own])
+            window.begin([(task, Call(task.name, run_task, given, files)) for task, given, files in own])
             for task, report in window.next() if window.underway else ():
                 if not isinstance(report, ProcessDied):
                     writer.take(report)

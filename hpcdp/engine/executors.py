@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from hpcdp._base.asked import whole_of, wrong
+from hpcdp._base.asked import wrong
 from hpcdp._base.node import NodeExecutor
 from hpcdp._base.threads import worker_threads
 from hpcdp.clusters import Where, connect, default_workers, parse_place, silence_dask
@@ -54,8 +55,9 @@ class Options:
 
     def __post_init__(self) -> None:
         """StudyError where workers are no number of them, or the client is none."""
-        if self.workers is not None:
-            whole_of("workers", self.workers, 0, "0 (none, in one process) or a positive integer")
+        is_number = isinstance(self.workers, Integral) and not isinstance(self.workers, bool) and self.workers >= 0
+        if self.workers is not None and not is_number:
+            raise wrong("workers", self.workers, "0 (none, in one process) or a positive integer")
         if self.client is not None:
             from distributed import Client
 
@@ -122,18 +124,18 @@ class Executors:
             self._is_small = is_small
             handed = self.problem.study.handed
             parcel = Parcel.of(self.problem.sampler.call, handed) if handed else None
-            self._executor = self._open_dask() if self.options.has_scheduler else self._open_here(is_small)
+            if self.options.has_scheduler:
+                self._executor = self._open_dask()
+            elif is_small and not names_code(self.problem.study):
+                self._opened.callback(forget_contexts)
+                self._opened.enter_context(worker_threads(1))  # as other processes have
+                self._executor = InProcess()
+            else:
+                size = 1 if is_small else self.options.workers or default_workers()
+                self._executor = OnNode(self._opened.enter_context(NodeExecutor(size)))
             self._executor.parcel = parcel
             self._opened.enter_context(self.monitor.at(self._executor))
         return self._executor
-
-    def _open_here(self, is_small: bool) -> TaskExecutor:
-        if is_small and not names_code(self.problem.study):
-            self._opened.callback(forget_contexts)
-            self._opened.enter_context(worker_threads(1))  # as other processes have
-            return InProcess()
-        size = 1 if is_small else self.options.workers or default_workers()
-        return OnNode(self._opened.enter_context(NodeExecutor(size)))
 
     def _open_dask(self) -> TaskExecutor:
         options, opened = self.options, self._opened

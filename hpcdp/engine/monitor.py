@@ -8,11 +8,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
-from hpcdp._base import compiling
-from hpcdp._base.doing import LONG, still
+from hpcdp._base.doing import Listener
 from hpcdp._base.node import ProcessDied
 from hpcdp._base.rounding import duration
 from hpcdp.clusters.executors import TaskExecutor
@@ -22,20 +21,7 @@ from hpcdp.engine.stopping import Stop
 from hpcdp.engine.task import ClusterNeeds, Task
 
 _RATE_SECONDS = 120.0  # over which the rate is taken
-_APART = 5.0  # seconds between notes of slow draws: many may hang at once
-_HEARD = 30.0  # seconds after which a draw of which nothing was heard is over
-_SHOWN = 10
 _BEYOND, _LEAST = 3.0, 3.0  # times the planned work from which on a run says so, and seconds that a plan has at least
-
-
-@dataclass(eq=False)
-class _Slow:
-    """A draw that takes long. next: seconds of it after which it is named (again). heard: when it was last told of."""
-
-    what: str
-    next: float
-    seconds: float = 0.0
-    heard: float = 0.0
 
 
 class Monitor:
@@ -56,10 +42,7 @@ class Monitor:
         self._total = self._done = self._planned = self._planned_done = 0.0
         self._busy = self._foreseen = 0.0  # seconds of work: done, and planned at the start
         self._recent: deque[tuple[float, float, float]] = deque()  # (time, units done, planned seconds done)
-        self._slow: dict[str, _Slow] = {}
-        self._types_differ = False
-        self._last_named = float("-inf")
-        self.patience = LONG
+        self.listener = Listener(progress.note)
         self._lock = threading.Lock()
 
     def note(self, text: str) -> None:
@@ -70,40 +53,8 @@ class Monitor:
     def at(self, executor: TaskExecutor) -> Iterator[None]:
         """This run computes there within, and hears of draws that take long."""
         self._executor = executor
-        with executor.listening(self._hear):
+        with executor.listening(self.listener.hear):
             yield
-
-    def _hear(self, news: dict[str, Any]) -> None:
-        """Note a draw that takes longer than is to be expected, and again when that has doubled; types that differ once."""
-        now = time.monotonic()
-        if "compiling" in news:
-            if compiling.is_news():
-                self.note(compiling.words)
-            return
-        if "types" in news:
-            if not self._types_differ:
-                self._types_differ = True
-                self.note(
-                    f"warning: types of outputs differ: {news['types']}; each output counts as the number that it is"
-                )
-            return
-        with self._lock:
-            if news["ended"]:
-                self._slow.pop(news["key"], None)
-                return
-            slow = self._slow.setdefault(news["key"], _Slow(news["what"], self.patience))
-            slow.seconds, slow.heard = news["seconds"], now
-            if slow.seconds < slow.next or now - self._last_named < _APART:
-                return
-            slow.next, self._last_named = 2 * slow.seconds, now
-            others = len(self._still_slow()) - 1
-        more = f" (and {others} more)" if others else ""
-        self.note(f"{still(slow.what)} after {slow.seconds:.0f} s: {slow.what}{more}")
-
-    def _still_slow(self) -> list[_Slow]:
-        """Draws that take longer than is to be expected; of a worker that died nothing is heard any more."""
-        fresh = time.monotonic() - _HEARD
-        return [slow for slow in self._slow.values() if slow.seconds >= self.patience and slow.heard > fresh]
 
     def begin(self, phase: str, tasks: Sequence[Task]) -> None:
         """A phase of scheduled tasks begins; its units are chunks."""
@@ -165,7 +116,7 @@ class Monitor:
                 "left": (self._planned - self._planned_done) / speed if speed > 0 else None,
                 "busy_seconds": self._busy,
             }
-            body["slow"] = [[slow.what, slow.seconds] for slow in self._still_slow()[:_SHOWN]]
+        body["slow"] = self.listener.slow()
         executor = self._executor
         if executor is not None:
             body["threads"] = executor.known_threads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from hpcdp._base.node import ProcessDied
 from hpcdp._base.raised import readable
 from hpcdp.engine.task import Task
 from hpcdp.errors import HpcdpError, MechanismError, StoreError, StudyError
-from hpcdp.store.arrays import State, bytes_of, dump_state, state_bytes
+from hpcdp.store.arrays import State, bytes_of, dump_state
 from hpcdp.store.layout import Layout
 from hpcdp.store.root import has_lost_its_root, is_store, resume_command
 from hpcdp.store.samples import DamagedBlock
@@ -69,7 +70,9 @@ class NewFile:
         """Named arrays; many bytes are written now, where the store is."""
         target = target.relative_to(layout.root)
         if layout.is_copy or bytes_of(state) <= _CARRIED:
-            return cls(target, state_bytes(state))
+            with io.BytesIO() as memory:
+                dump_state(memory, state)
+                return cls(target, memory.getvalue())
         staged = stage_file(layout)
         with open(staged, "xb") as file:
             dump_state(file, state)
@@ -139,7 +142,13 @@ class StudyRefuted(RunFailed, StudyError):
 
 def failed(failures: Sequence[Failure], again: str) -> RunFailed:
     """What to raise when chunks failed. again: the command that tries them again."""
-    lines = describe_failures(failures)
+    causes: dict[str, list[Failure]] = {}
+    for failure in failures:
+        causes.setdefault(failure.cause, []).append(failure)
+    lines = []  # one for each cause: its first failure, and how many more things need the same chunk
+    for first, *others in causes.values():
+        more = len({other.what for other in others} - {first.what})
+        lines.append(f"{first.what}: {first.message}" + (f" ({more} more cannot go on without it)" if more else ""))
     wrong = [failure for failure in failures if failure.is_wrong]
     if wrong:
         return StudyRefuted(f"{wrong[0].message} ({wrong[0].what})", lines)
@@ -150,18 +159,6 @@ def failed(failures: Sequence[Failure], again: str) -> RunFailed:
         + f"\ntry them again with: {again}",
         lines,
     )
-
-
-def describe_failures(failures: Sequence[Failure]) -> list[str]:
-    """One line for each cause: its first failure, and how many more things need the same chunk."""
-    causes: dict[str, list[Failure]] = {}
-    for failure in failures:
-        causes.setdefault(failure.cause, []).append(failure)
-    lines = []
-    for first, *others in causes.values():
-        more = len({other.what for other in others} - {first.what})
-        lines.append(f"{first.what}: {first.message}" + (f" ({more} more cannot go on without it)" if more else ""))
-    return lines
 
 
 def describe_killed(problem: Problem, task: Task, died: ProcessDied) -> Failure:

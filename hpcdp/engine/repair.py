@@ -110,8 +110,13 @@ def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown
         for stage in problem.kept_stages:
             for block in range(stage.blocks):
                 set_block_aside(layout, SAMPLES, stage.name_of(law, block))
-    numbers = {n for n, pair in enumerate(problem.pair_laws) if laws & set(pair)}
-    _set_pilots_aside(layout, problem, numbers)
+    pilots = {problem.pilot_keys[number] for number, pair in enumerate(problem.pair_laws) if laws & set(pair)}
+    for pilot in pilots:
+        set_aside(layout, "pilots", pilot)
+        for span in recorded_tallies(layout, pilot):
+            set_aside(layout, span.kind, span.name)
+            discard(layout, layout.generation, layout.tally(span.pilot, span.name))
+    set_sizes_aside(layout, pilots)
     for kind in ("fits", "counts"):
         for name, body in read_records(layout, kind):
             if isinstance(body, DamagedError):
@@ -122,18 +127,6 @@ def set_laws_aside(layout: Layout, problem: Problem, laws: set[str], and_unknown
                     for columns in (body["columns"], ()):
                         discard(layout, layout.generation, layout.counter(entry["key"], columns))
                 set_aside(layout, kind, name)
-
-
-def _set_pilots_aside(layout: Layout, problem: Problem, numbers: set[int]) -> None:
-    """Take the pilots, tallies and sizes of these pairs out of use."""
-    assert layout.generation is not None
-    pilots = {problem.pilot_keys[number] for number in numbers}
-    for pilot in pilots:
-        set_aside(layout, "pilots", pilot)
-        for span in recorded_tallies(layout, pilot):
-            set_aside(layout, span.kind, span.name)
-            discard(layout, layout.generation, layout.tally(span.pilot, span.name))
-    set_sizes_aside(layout, pilots)
 
 
 _CHECKED_BYTES = 8 << 30  # stored samples up to this size are read and compared when a run goes on

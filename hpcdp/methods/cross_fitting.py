@@ -35,7 +35,7 @@ from hpcdp.study.combinations import points_lacking
 from hpcdp.study.estimate import Estimate
 from hpcdp.study.file import Study
 from hpcdp.study.problem import Problem
-from hpcdp.study.reuse import FEWEST, FOLDS, Cut, Part, first_block, least_learned, most_learned, smallest_fold
+from hpcdp.study.reuse import FEWEST, FOLDS, Cut, Part, first_block, least_learned, most_learned
 
 
 class CrossFitting(Method):
@@ -91,7 +91,7 @@ class CrossFitting(Method):
         return worst_share_error(epsilon, pool), worst_share_error(epsilon, pool, is_sound=False)
 
     def state_accuracy(self, study: Study, columns: int | None, pairs: int, test: int | None = None) -> list[Statement]:
-        fold = smallest_fold(study.estimate.pool)
+        fold = study.estimate.pool // FOLDS  # the smallest
         return state_accuracy(study, None, pairs, fold, lambda level, share: share_radius(level, fold, share / FOLDS))
 
     def describe_choices(self, problem: Problem, index: Index, costs: Costs, workers: int) -> Rows:

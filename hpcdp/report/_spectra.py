@@ -93,25 +93,24 @@ def _draw_certified(
     return order
 
 
-def _bottom(results: list[Result], shown: Floats) -> float:
-    """Half of the smallest estimate or limit that is drawn; lower where a bound would not be seen at any ε of a result."""
-    highest = [result["spectrum_lower"].max(initial=0.0) for result in results]
-    return 0.5 * min([*shown.tolist(), *(bound for bound in highest if bound > 0.0)], default=2.0 * _LOWEST)
-
-
 def finish(axis: Any, results: list[Result], colours: list[Any], log: bool, title: str) -> None:
-    """Axes, marks at the lower edge, words and legend. δ ends at 1; a logarithmic axis as `_bottom` says."""
+    """Axes, marks at the lower edge, words and legend. δ ends at 1; a logarithmic axis begins below what is drawn."""
     start, stop = span(results)
     axis.set_xlim(start - 0.02 * (stop - start), stop + 0.02 * (stop - start))
     drawn = [_shown(result) for result in results]
     shown = np.concatenate(drawn) if drawn else np.empty(0)
     if log:
         axis.set_yscale("log")
-        bottom = _bottom(results, shown)
+        # half of the smallest that is drawn; lower where a bound would not be seen at any ε of a result
+        bounds = [bound for result in results if (bound := result["spectrum_lower"].max(initial=0.0)) > 0.0]
+        bottom = 0.5 * min([*shown.tolist(), *bounds], default=2.0 * _LOWEST)
         axis.set_ylim(bottom, 1.0)
         for result, colour in zip(results, colours, strict=True):
             mark_edge(axis, result["epsilon"][result["spectrum_lower"] < bottom], colour)
-        _mark_below(axis, bottom)
+        for line in axis.get_lines():  # a curve that has a name and lies below the axis would be nowhere to be seen
+            x, y = (np.asarray(values, np.float64) for values in line.get_data())
+            if not line.get_label().startswith("_") and line.get_gid() is None and y.size and (y < bottom).all():
+                mark_edge(axis, x[[x.size // 2]], line.get_color(), f"{line.get_label()}, below this axis", "below")
     else:
         tops = [
             values.max()
@@ -157,14 +156,6 @@ def _shown(result: Result) -> Floats:
 def _finite(values: Any) -> Floats:
     array = np.asarray(values, np.float64)
     return array[np.isfinite(array)]
-
-
-def _mark_below(axis: Any, bottom: float) -> None:
-    """An arrow for each curve that has a name and lies below the axis as a whole, else it would be nowhere to be seen."""
-    for line in axis.get_lines():
-        x, y = (np.asarray(values, np.float64) for values in line.get_data())
-        if not line.get_label().startswith("_") and line.get_gid() is None and y.size and bool((y < bottom).all()):
-            mark_edge(axis, x[[x.size // 2]], line.get_color(), f"{line.get_label()}, below this axis", "below")
 
 
 def mark_edge(axis: Any, places: Floats, colour: Any, label: str | None = None, gid: str = "edge") -> None:

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from hpcdp._base.rounding import at_least, at_most, failure, gap, percent, share
 from hpcdp.report.exposed import PAIRS, exposed_lines
 from hpcdp.report.sentences import (
-    BY_ITSELF,
     audit_sentence,
     changed_words,
     sequential_sentence,
@@ -122,13 +121,6 @@ def stand_alone(audits: Sequence[SequentialAudit], result: Result) -> bool:
 def worst_first(audits: Sequence[SequentialAudit]) -> list[SequentialAudit]:
     """Violations first, then what is not separable."""
     return sorted(audits, key=lambda audit: _WORST.index(audit.verdict))
-
-
-def stored_words(result: Result) -> list[str]:
-    """What is said of the sequential audits of a store together, and of looks that it cannot name."""
-    audits = result.sequential_audits
-    words = [BY_ITSELF] if len(audits) > 1 else []
-    return [*words, *([NOTHING_ELSE] if stand_alone(audits, result) else []), *unnamed_words(result)]
 
 
 def scope_words(result: Result, audit: SequentialAudit) -> str:

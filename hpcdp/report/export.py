@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +33,12 @@ def write_export(result: Result, folder: str | Path, show_rows: bool = False) ->
         raise StudyError(
             f"FOLDER: a new one, an empty one or an earlier export; given: {target}, which holds other files"
         )
-    provenance = asdict(provenance_of(result, show_rows))  # before anything is written: it reads the store
-    shown = result if show_rows else _without_rows(result)
+    provenance = provenance_of(result, show_rows)  # before anything is written: it reads the store
+    shown = result
+    if not show_rows:  # without what an edit sets a row to, and with claims as they may be handed on
+        shown = replace(result, pairs=result.pairs_told)
+        audits = [replace(audit, claim=short_claim(audit.claim)) for audit in result.sequential_audits]
+        shown.__dict__.update(resolution=result.resolution, sequential_audits=audits)
     target.mkdir(parents=True, exist_ok=True)
     for old in [target / HEAD, *target.glob("by-*.parquet")]:
         old.unlink(missing_ok=True)
@@ -49,15 +53,6 @@ def write_export(result: Result, folder: str | Path, show_rows: bool = False) ->
     write_page(result, target / "report.html", show_rows)
     _write(target / HEAD, _head(result, shown, provenance, show_rows, target))
     return left_out
-
-
-def _without_rows(result: Result) -> Result:
-    """The same, with what an edit sets a row to left out of its pairs, and claims as they may be handed on."""
-    stripped = replace(result, pairs=result.pairs_told)
-    stripped.__dict__["resolution"] = result.resolution
-    audits = [replace(audit, claim=short_claim(audit.claim)) for audit in result.sequential_audits]
-    stripped.__dict__["sequential_audits"] = audits
-    return stripped
 
 
 def _head(result: Result, shown: Result, provenance: dict[str, Any], show_rows: bool, target: Path) -> bytes:

@@ -11,7 +11,7 @@ from hpcdp.report import audit, verdict
 from hpcdp.report.exposed import read_rows
 from hpcdp.report.levels import read_accuracy, read_levels, read_renyi, read_risk
 from hpcdp.report.pure import read_covers, read_interval, read_published_renyi, read_pure, read_pure_rows
-from hpcdp.report.sentences import sentence_of, shared_words
+from hpcdp.report.sentences import BY_ITSELF, sentence_of, shared_words
 from hpcdp.report.spectrum import read_spectrum, read_tradeoff
 from hpcdp.report.tables import Reading, wrapped, write
 from hpcdp.results.audit import Audit
@@ -41,34 +41,25 @@ _BY_EPSILON = ("delta", "accuracy", "rows", "renyi", "zcdp", "risk")
 _PURE = ("pure", "interval")
 
 
-def readings_of(result: Result) -> list[Reading]:
-    """All that a result says where nothing is asked for, its sequential audits last."""
-    audits = audit.worst_first(result.sequential_audits)
-    names = () if audit.stand_alone(audits, result) else result.notions
-    return [*(NOTIONS[name](result) for name in names), *(audit.read_sequential(played, result) for played in audits)]
-
-
 def show_as(result: Result, form: str, options: Mapping[str, Any] | None = None, contents: bool = False) -> str:
     """What `hpcdp show` prints; StudyError where a result has no such thing or form. contents: what is in rows too."""
     asked = {name: value for name, value in (options or {}).items() if value}
     if not asked:
-        ending = [*audit.stored_words(result), *shared_words(result)]
+        audits = audit.worst_first(result.sequential_audits)
+        alone = audit.stand_alone(audits, result)
+        readings = [NOTIONS[name](result) for name in result.notions if not alone]
+        readings += [audit.read_sequential(played, result) for played in audits]
+        ending = [BY_ITSELF] * (len(audits) > 1) + [audit.NOTHING_ELSE] * alone
+        ending += [*audit.unnamed_words(result), *shared_words(result)]
         csv = NOTIONS["covers" if "covers" in result.notions else "spectrum"](result).csv
-        return (_verdict(result) if form == "table" else "") + write(
-            readings_of(result), form, ending, result.to_dict, csv
-        )
+        verdict = judge(result, result.claim) if result.notions and form == "table" and not alone else None
+        head: list[str] = []
+        if verdict is not None:
+            words = wrapped([sentence_of(result, verdict).text])
+            head = [f"{result.name}: {verdict.claim.text}: {verdict.text}", *words, "", ""]
+        return "\n".join(head) + write(readings, form, ending, result.to_dict, csv)
     refuse_together(asked)
     return write(_asked_for(result, asked, form, contents), form, shared_words(result))
-
-
-def _verdict(result: Result) -> str:
-    """The verdict on the study's claim, the first line of a text, and what it says in a sentence; nothing without a claim."""
-    is_judged = result.notions and not audit.stand_alone(result.sequential_audits, result)
-    verdict = judge(result, result.claim) if is_judged else None
-    if verdict is None:
-        return ""
-    lines = [f"{result.name}: {verdict.claim.text}: {verdict.text}", *wrapped([sentence_of(result, verdict).text])]
-    return "\n".join(lines) + "\n\n"
 
 
 def refuse_together(options: Mapping[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -152,20 +152,12 @@ def _draw_curves(axis: Any, audit: Audit, centre: tuple[float, ...], corner: tup
 
 
 def draw_limits(result: Result) -> Any:
-    """Certified limits of pure ε, and published figures, of the pairs that were tested. Returns the matplotlib figure."""
-    published = (("published.estimate", "x", "ε̂ (estimate)"), ("published.lower", "_", "LB (asymptotic)"))
-    return _draw_limits(result, published)
-
-
-def draw_intervals(result: Result) -> Any:
-    """Both ends of each interval, where there are two, and the published estimate. Returns the matplotlib figure."""
-    series = (("upper", "v", f"≤ if {assumed(result)}"), ("published", "x", "published ε̂"))
-    is_refuted = result.pure is not None and result.pure["refuted"] is not None
-    return _draw_limits(result, series, "; counts refute what upper limits rest on" if is_refuted else "")
-
-
-def _draw_limits(result: Result, series: Sequence[tuple[str, str, str]], note: str = "") -> Any:
-    """series: of each what is drawn beside the certified limits, the key in entries, a marker and a name."""
+    """The Figure of certified limits of pure ε, pair by pair, beside published figures and, of a histogram, upper limits."""
+    note, series = "", [("published.estimate", "x", "ε̂ (estimate)"), ("published.lower", "_", "LB (asymptotic)")]
+    if "interval" in result.notions:
+        series = [("upper", "v", f"≤ if {assumed(result)}"), ("published", "x", "published ε̂")]
+        is_refuted = result.pure is not None and result.pure["refuted"] is not None
+        note = "; counts refute what upper limits rest on" * is_refuted
     entries = [] if result.pure is None else result.pure["rows"] or [result.pure]
     if len(entries) > _MOST_PAIRS:  # names of more could not be read
         entries = sorted(entries, key=lambda entry: -entry["certified"])[:_MOST_PAIRS]
@@ -185,7 +177,7 @@ def _draw_limits(result: Result, series: Sequence[tuple[str, str, str]], note: s
 
 FIGURES: Mapping[str, Callable[[Result], Any]] = {
     "pure": draw_limits,
-    "interval": draw_intervals,
+    "interval": draw_limits,
     "covers": draw_sensitivities,
 }
 """The pictures of notions but the spectrum."""

@@ -18,6 +18,7 @@ from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.verdict import PURE, Separation, Verdict, round_up
 from hpcdp.store.root import resume_command
 from hpcdp.study.file import Study
+from hpcdp.study.pairs import describe_equal
 
 NONE = "none"
 """The kind of a sentence on a result without a claim."""
@@ -312,22 +313,15 @@ def shared_words(result: Result, sizes: bool = True) -> list[str]:
         f"This is a new estimate; the study of this store was before: {'; '.join(result.grown)}. The bounds of each "
         "estimate hold by themselves, if what was added was not chosen after a look at the results."
     )
+    equal = [pair["pair"] for pair in result.pairs if pair.get("equal")]
     return [
         *(result.method.describe_basis(result) if "spectrum" not in result.notions or result.spectrum() else []),
         *trust_words(result.study),
         *changed_words(result),
-        *_equal_words(result),
+        *(f"WARNING: {words}" for words in [describe_equal(equal)] if words),
         *(f"warning: {words}" for words in result.resolution.warnings[: None if sizes else 1]),
         *([grown] if result.grown else []),
     ]
-
-
-def _equal_words(result: Result) -> list[str]:
-    """That a pair compares a database with itself."""
-    equal = [str(pair["pair"]) for pair in result.pairs if pair.get("equal")]
-    numbers = ", ".join(equal[:6]) + (", …" if len(equal) > 6 else "")
-    words = f"WARNING: D and D′ are equal in pair{'s' * (len(equal) > 1)} {numbers}: δ is 0 there, whatever the mechanism does"
-    return [words] if equal else []
 
 
 def origin_names(result: Result) -> list[str]:

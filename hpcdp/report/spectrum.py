@@ -202,16 +202,15 @@ def leading_points(result: Result) -> list[dict[str, Any]]:
 
 def csv_text(result: Result) -> str:
     """All entries as CSV, one a line; where its pair comes from at the end, rows apart by spaces."""
-    cells, method = result.cells(), result.method
-    told = method.counts_of(result.arrays, (0, 0, 0)) if result["delta"].size else {}
-    counts = [*method.columns_of(told | {name: cells[0][name] for name in told} if cells else told)]
+    cells, method = result.flat_cells(), result.method
+    own = ["pair", "direction", "epsilon", "delta", "lower", "upper", "standard_error", "resolved"]
+    own += [] if result.study.estimate.certify is None else ["certified"]
+    counts = [name for name in cells[0] if name not in own] if cells else []
+    if not cells and result["delta"].size:
+        counts = [*method.columns_of(method.counts_of(result.arrays, (0, 0, 0)))]
     counts = counts or [f"{name}_{side}" for name in method.counts for side in (0, 1)]
-    fields = ["pair", "direction", "epsilon", "delta", "lower", "upper", "standard_error", *counts, "resolved"]
-    fields += [] if result.study.estimate.certify is None else ["certified"]
-    rows = (
-        cell | method.columns_of({name: cell[name] for name in told}) | origin_of(result.pairs[cell["pair"]])
-        for cell in cells
-    )
+    fields = [*own[:7], *counts, *own[7:]]
+    rows = (cell | origin_of(result.pairs[cell["pair"]]) for cell in cells)
     return to_csv([*fields, *origin_names(result)], rows)
 
 

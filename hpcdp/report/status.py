@@ -181,23 +181,16 @@ def _runs(layout: Layout, is_running: bool) -> list[str]:
     return lines
 
 
-def _log_files(folder: JobFolder, job: str | None = None) -> list[Path]:
-    """Logs, drivers' first, each kind in the order of its jobs; StudyError when there is none, or none of this job."""
-    paths = sorted(folder.logs.glob("*.log"), key=lambda p: (not p.name.startswith("driver"), len(p.name), p.name))
-    if job is not None:
-        chosen = [path for path in paths if job in path.stem.split("-")]
-        if not chosen:
-            names = ", ".join(path.stem for path in paths) or "none"
-            raise StudyError(f"--job: one of the logs in {folder.logs} ({names}); given: {job}")
-        return chosen
-    if not paths:
-        raise StudyError(f"no logs in {folder.logs}: no job of this store has begun")
-    return paths
-
-
 def logs(folder: JobFolder, lines: int, job: str | None = None) -> Iterator[str]:
-    """The last lines of each log, under the file's name; empty logs are left out unless asked for by job."""
-    for path in _log_files(folder, job):
+    """The last lines of each log, drivers' first, under the file's name; empty logs are left out unless asked for by job."""
+    paths = sorted(folder.logs.glob("*.log"), key=lambda p: (not p.name.startswith("driver"), len(p.name), p.name))
+    chosen = paths if job is None else [path for path in paths if job in path.stem.split("-")]
+    if not chosen and job is not None:
+        names = ", ".join(path.stem for path in paths) or "none"
+        raise StudyError(f"--job: one of the logs in {folder.logs} ({names}); given: {job}")
+    if not chosen:
+        raise StudyError(f"no logs in {folder.logs}: no job of this store has begun")
+    for path in chosen:
         try:
             text = read_tail(path, _MOST_BYTES).decode(errors="replace").splitlines()
         except ValueError as error:

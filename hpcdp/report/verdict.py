@@ -51,7 +51,7 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
         blocks += [
             f"{result.name}: {verdict.claim.text}: {verdict.text}",
             _table(verdict).lines() if verdict.known.size else [],
-            wrapped(verdict_words(verdict)),
+            wrapped(sentence_of(result, verdict).paragraphs),
         ]
     if ranking is not None:
         blocks.append(_ranking(ranking, result.method.tests_words))
@@ -60,11 +60,6 @@ def report(verdicts: Sequence[Verdict], ranking: Ranking | None = None) -> str:
         only = f"INCOMPLETE: only what has all its counts was judged, {verdicts[0].cells_words}. A violation counts"
         words += [missing_words(only, result), *wrapped([looks_words(result)])]
     return text_of(*blocks, exposed_lines(result), words)
-
-
-def verdict_words(verdict: Verdict) -> list[str]:
-    """A verdict in words, with what shows it most; paragraphs."""
-    return sentence_of(verdict.result, verdict).paragraphs
 
 
 def _table(verdict: Verdict) -> Table:
@@ -145,8 +140,9 @@ def to_junit(verdicts: Sequence[Verdict], incomplete: bool = False) -> str:
     suite = ElementTree.Element("testsuite", name=_xml(result.name), tests=str(len(verdicts)))
     for verdict in verdicts:
         case = ElementTree.SubElement(suite, "testcase", classname=_xml(result.name), name=_xml(verdict.claim.text))
-        text = _xml("\n".join([*verdict_words(verdict), *changed_words(result)]))
-        kind = _kind(verdict, incomplete)
+        text = _xml("\n".join([*sentence_of(result, verdict).paragraphs, *changed_words(result)]))
+        is_open, is_skipped = not (result.complete or incomplete), verdict.verdict == NOT_SEPARABLE
+        kind = "failure" if verdict.verdict == VIOLATION else "error" if is_open else "skipped" if is_skipped else None
         if kind is None:
             ElementTree.SubElement(case, "system-out").text = text
             continue
@@ -160,14 +156,6 @@ def to_junit(verdicts: Sequence[Verdict], incomplete: bool = False) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode")
 
 
-def _kind(verdict: Verdict, incomplete: bool) -> str | None:
-    if verdict.verdict == VIOLATION:
-        return "failure"
-    if not (verdict.result.complete or incomplete):
-        return "error"
-    return "skipped" if verdict.verdict == NOT_SEPARABLE else None
-
-
 def _xml(text: str) -> str:
     return _NO_XML.sub("�", text)
 
@@ -177,7 +165,7 @@ def to_markdown(verdicts: Sequence[Verdict]) -> str:
     result = verdicts[0].result
     lines = [f"### {_cell(result.name)}", "", "| claim | verdict | |", "| --- | --- | --- |"]
     for verdict in verdicts:
-        words = _cell(" ".join(verdict_words(verdict)))
+        words = _cell(" ".join(sentence_of(result, verdict).paragraphs))
         lines.append(f"| {_cell(verdict.claim.text)} | {verdict.text} | {words} |")
     if not result.complete:
         lines += ["", f"The store is not complete: {verdicts[0].cells_words} have all their counts."]

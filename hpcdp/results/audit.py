@@ -122,24 +122,7 @@ class Audit(Shown):
 
 
 def audit(result: Result, claim: Claim | str, orientation: Orientation = "both", limits: Limits = "exact") -> Audit:
-    """Audit a claim by the counts of a complete result with a grid of η.
-
-    Each pair and orientation has one η, where training promises the clearest violation: the largest distance from the
-    claimed curve in units of a box. That box is of so many outputs that it is as wide as training and test shares differ by
-    chance, 1/n = 1/train + 1/test; else few training outputs would send the test to rare events. The failure probability
-    1 − confidence is shared by the boxes: half equally, half to the one that training ranks first (a union bound). A claim
-    whose curve is its own inverse says the same in both orientations, so that one box serves them.
-
-    Args:
-        result: complete, of a study with etas.
-        claim: T0, by its `tradeoff`; or its text such as "gaussian(mu=1)", with paths relative to the current folder.
-        orientation: "both" for a claim about all neighbours, as f-DP is defined; "forward" for T0 of (D, D') only.
-        limits: "exact" (Clopper–Pearson) or "hoeffding", √(ln(2/level)/(2·test)).
-
-    Raises:
-        StudyError: the result is incomplete, its samples taught and tested, it has no η, comes from other counts than those
-            of one L̂; or the text is no claim.
-    """
+    """Audit a claim by the counts of a complete result with a grid of η; see `hpcdp.driver.direct.audit`."""
     refuse_unknown(orientation, limits)
     claim = as_claim(claim)
     if result.method.unaudited:

@@ -107,21 +107,15 @@ def level_at(arrays: Arrays, resolution: Resolution, delta: float, alone: bool =
     if kind == BELOW and reach is not None and reach < lower:  # sets of larger ε show more than δ̂ at the smallest
         low, estimate, kind, reach = lower, lower, BRACKETED, None
     low, estimate, upper = (None if v is None else max(v, lower) for v in (low, estimate, upper))
-    within = _up_to_leftover(arrays, delta)
+    within = None
+    if "lower_up_to_leftover" in arrays:  # the limit that these bounds would give if nothing were left over
+        bounds = arrays["lower_up_to_leftover"][1]
+        known, epsilons = ~np.isnan(bounds), np.broadcast_to(arrays["epsilon"][1], bounds.shape)
+        within = float(spectrum_epsilon(epsilons[known], bounds[known], delta).max(initial=0.0))
     pair = named = at = None
     if lower > 0.0 and cell is not None:
         pair, named, at = cell[0], DIRECTIONS[cell[1]], float(arrays["epsilon"][1][cell[2]])
     return Level(delta, estimate, kind, reach, upper, lower, pair, named, at, family, within, low)
-
-
-def _up_to_leftover(arrays: Arrays, delta: float) -> float | None:
-    """The limit that bounds up to the leftover would give if nothing were left over; None of results without such bounds."""
-    if "lower_up_to_leftover" not in arrays:
-        return None
-    within = arrays["lower_up_to_leftover"][1]
-    known = ~np.isnan(within)
-    epsilons = np.broadcast_to(arrays["epsilon"][1], within.shape)
-    return float(spectrum_epsilon(epsilons[known], within[known], delta).max(initial=0.0))
 
 
 def _estimate(
@@ -235,11 +229,6 @@ class ZcdpLevel:
     family: str = OF_DELTA
 
 
-def make_lower_pieces(arrays: Arrays) -> Pieces:
-    """What the certified bounds on δ say between the study's ε."""
-    return make_pieces(arrays["epsilon"][1], arrays["lower"][1])
-
-
 def renyi_levels(arrays: Arrays, orders: Sequence[float]) -> list[RenyiLevel]:
     """D of some orders; StudyError of one that is refused."""
     if isinstance(orders, str) or not isinstance(orders, Iterable):
@@ -248,13 +237,14 @@ def renyi_levels(arrays: Arrays, orders: Sequence[float]) -> list[RenyiLevel]:
     for order in checked:
         if not 1.0 <= number_of("orders", order, accepted) <= LARGEST_ORDER:
             raise wrong("orders", order, accepted)
-    pieces, classes = make_lower_pieces(arrays), _told_classes(arrays)
+    pieces = make_pieces(arrays["epsilon"][1], arrays["lower"][1])  # what the bounds on δ say between the study's ε
+    classes = _told_classes(arrays)
     return [_renyi_level(pieces, classes, float(order), _variational(arrays, order)) for order in checked]
 
 
 def zcdp_level(arrays: Arrays) -> ZcdpLevel:
     """ρ, certified."""
-    concentration = zcdp_lower(make_lower_pieces(arrays))
+    concentration = zcdp_lower(make_pieces(arrays["epsilon"][1], arrays["lower"][1]))
     pair, direction = concentration.place
     named = (concentration.order, DIRECTIONS[direction], pair) if concentration.lower else (None, None, None)
     return ZcdpLevel(concentration.lower, *named)

@@ -201,6 +201,16 @@ class Result(Shown):
             columns["certified"] = [self.has_bound(place) for place in zip(*places, strict=True)]
         return rows_of(columns)
 
+    def flat_cells(self) -> list[dict[str, Any]]:
+        """The same as tables have them: a number a column."""
+        cells, method = self.cells(), self.method
+        counts = [*method.counts_of(self.arrays, (0, 0, 0))] if cells else []
+        return [
+            {k: v for k, v in cell.items() if k not in counts}
+            | method.columns_of({name: cell[name] for name in counts})
+            for cell in cells
+        ]
+
     def has_bound(self, place: Any) -> bool:
         """Whether any of some cells has a bound of its own, as far as a study says which have. place: an index of `level`."""
         every = self.study.estimate.certify is None and self.depends is None
@@ -330,15 +340,7 @@ class Result(Shown):
             return pd.json_normalize(self.risk)
         if "spectrum" not in self.notions:
             return pd.json_normalize([] if self.pure is None else self.pure["rows"] or [self.pure])
-        cells = self.cells()
-        counts = [*self.method.counts_of(self.arrays, (0, 0, 0))] if cells else []
-        return pd.DataFrame(
-            [
-                {k: v for k, v in cell.items() if k not in counts}
-                | self.method.columns_of({name: cell[name] for name in counts})
-                for cell in cells
-            ]
-        )
+        return pd.DataFrame(self.flat_cells())
 
 
 def rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:

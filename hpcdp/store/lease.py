@@ -183,7 +183,12 @@ def _refuse_if_held(layout: Layout, generation: int, note: Callable[[str], None]
     while owner is not None and not (owner["host"] != host_name() and owner["age"] > STALE):
         assert first is not None
         if note is None or owner["host"] == host_name() or owner.get("beats") != first.get("beats"):
-            raise LeaseError(_held(layout, generation, owner))
+            job = f", job {owner['job']}" if owner.get("job") else ""
+            raise LeaseError(
+                f"another run holds {layout.root}: process {owner.get('process')} on {owner.get('host')}{job}, generation "
+                f"{generation}, last heartbeat {owner['age']:.0f} s ago; wait for it or end it (a lease of another host is taken "
+                f"over {STALE:.0f} s after its last heartbeat)"
+            )
         if owner is first:
             note(
                 f"{layout.root} is held by process {owner['process']} on {owner['host']}, last heartbeat "
@@ -191,15 +196,6 @@ def _refuse_if_held(layout: Layout, generation: int, note: Callable[[str], None]
             )
         time.sleep(1.0)
         owner = holder(layout)
-
-
-def _held(layout: Layout, generation: int, owner: dict[str, Any]) -> str:
-    job = f", job {owner['job']}" if owner.get("job") else ""
-    return (
-        f"another run holds {layout.root}: process {owner.get('process')} on {owner.get('host')}{job}, generation "
-        f"{generation}, last heartbeat {owner['age']:.0f} s ago; wait for it or end it (a lease of another host is taken "
-        f"over {STALE:.0f} s after its last heartbeat)"
-    )
 
 
 def _age(layout: Layout, path: Path) -> float:
@@ -280,9 +276,12 @@ def provenance() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    """Of a clone; None of an installed package, around which there may be another repository."""
+    folder = Path(__file__).parent
+    command = ["git", "-C", str(folder), "rev-parse", "--show-prefix", "HEAD"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() or None if done.returncode == 0 else None
+    prefix, _, commit = done.stdout.strip().partition("\n")
+    return commit if done.returncode == 0 and prefix == "hpcdp/store/" else None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -167,19 +166,8 @@ def size_of(block: str) -> int:
     return int(size) if size.isdecimal() and len(size) < 20 else 0
 
 
-@dataclass(frozen=True, eq=False)
-class Pack:
-    """What a pack holds. starts: where each block's outputs begin. prints: of each block's chunks."""
-
-    starts: Mapping[str, int]
-    prints: Prints
-    outputs: Outputs = field(repr=False)
-
-    def block(self, name: str) -> tuple[Outputs, list[str]]:
-        """A block's outputs, and the fingerprints of its chunks."""
-        start = self.starts[name]
-        return self.outputs[start : start + size_of(name)], self.prints[name]
-
+Pack = dict[str, tuple[Outputs, list[str]]]
+"""By name each block of a pack: its outputs, and the fingerprints of its chunks."""
 
 _holders: dict[Path, dict[str, str]] = {}
 """Of the last store: the pack of each block. A pack's name says what is in it, so that it is read once for that."""
@@ -189,18 +177,10 @@ _recorded: dict[Path, dict[str, str]] = {}
 
 
 def pack_of(layout: Layout, block: str) -> str | None:
-    """The pack in which a block lies, as packs say; None where there is none."""
-    pack = _holders.get(layout.root, {}).get(block)
-    return pack if pack is not None and _is_there(layout, pack) else known_packs(layout).get(block)
-
-
-def _is_there(layout: Layout, name: str) -> bool:
-    return os.path.isfile(layout.pack(name) / "zarr.json")
-
-
-def known_packs(layout: Layout) -> Mapping[str, str]:
-    """The pack of each block that lies in one; one that is damaged holds nothing."""
+    """The pack in which a block lies, as packs say, of which one that is damaged holds nothing; None where there is none."""
     known, names = _holders.get(layout.root, {}), set()
+    if (pack := known.get(block)) is not None and _is_there(layout, pack):
+        return pack
     with suppress(FileNotFoundError):
         names = {name for name in os.listdir(layout.pack("")) if _is_there(layout, name)}
     read = set(known.values())
@@ -211,7 +191,11 @@ def known_packs(layout: Layout) -> Mapping[str, str]:
                 known.update(dict.fromkeys(prints_in(layout.pack(name)), name))
         _holders.clear()
         _holders[layout.root] = known
-    return known
+    return known.get(block)
+
+
+def _is_there(layout: Layout, name: str) -> bool:
+    return os.path.isfile(layout.pack(name) / "zarr.json")
 
 
 def open_pack(layout: Layout, name: str, schema: Schema) -> Pack:
@@ -225,14 +209,16 @@ def open_pack(layout: Layout, name: str, schema: Schema) -> Pack:
 
 @lru_cache(_OPEN)
 def _open(root: Path, name: str, schema: Schema, _state: tuple[int, int]) -> Pack:
-    path, starts, size = Layout(root).pack(name), {}, 0
+    path = Layout(root).pack(name)
     prints = prints_in(path)
     if not _is_of(prints, name):
         raise DamagedError(f"{path} is damaged: it holds other blocks than its name says")
-    for block in sorted(prints):
-        starts[block] = size
-        size += size_of(block)
-    return Pack(starts, prints, read_outputs(path, schema, size))
+    sizes, start, pack = {block: size_of(block) for block in sorted(prints)}, 0, Pack()
+    outputs = read_outputs(path, schema, sum(sizes.values()))
+    for block, size in sizes.items():
+        pack[block] = outputs[start : start + size], prints[block]
+        start += size
+    return pack
 
 
 def forget_packs() -> None:

@@ -83,7 +83,7 @@ def _open(
     (kind, record), path = place_of(layout, stage, law, block)
     outputs = None
     if kind == PACKS:
-        outputs, prints = open_pack(layout, record, schema).block(name)
+        outputs, prints = open_pack(layout, record, schema)[name]
     else:
         prints = prints_in(path).get(name)
         if out is not None:

@@ -5,7 +5,6 @@ Pairs of neighbouring databases are drawn from a population: how far a query's a
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,36 +24,6 @@ SENSITIVITY, LOSS, NUMBERS = 0, 1, 2
 """Columns of an output: S, L of one draw of noise, and how many numbers the query returns."""
 
 
-class _Kept:
-    """Two databases' memory, used again for each pair: to touch fresh memory costs more than most queries."""
-
-    def __init__(self) -> None:
-        self._all = self._other = np.empty(0)
-
-    def take(self, population: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:
-        """Rows of a population, which a query may change."""
-        shape = (len(places), *population.shape[1:])
-        if (self._all.dtype, self._all.shape) != (population.dtype, shape):
-            self._all = np.empty(shape, population.dtype)
-        return np.take(population, places, axis=0, out=self._all, mode="clip")  # which does not copy through a buffer
-
-    def own(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """A copy of rows."""
-        if (self._all.dtype, self._all.shape) != (rows.dtype, rows.shape):
-            self._all = np.empty_like(rows, subok=False)
-        np.copyto(self._all, rows)
-        return self._all
-
-    def other(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """All rows but the last but one, in memory of their own."""
-        form = rows.dtype, rows[1:].shape, rows[1:].strides
-        if (self._other.dtype, self._other.shape, self._other.strides) != form:
-            self._other = np.empty_like(rows[1:], subok=False)
-        self._other[:-1] = rows[:-2]
-        self._other[-1:] = rows[-1:]
-        return self._other[:]  # a view: a query may write a shape or a flag too
-
-
 @dataclass(frozen=True)
 class PairDraws:
     """Draws two databases that share all rows but the last, each row by itself; with replacement from a population."""
@@ -67,19 +36,20 @@ class PairDraws:
 
     def draw(self, database: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """(size, 3) float64: S = ‖f(x) − f(y)‖₁, the loss of f(x) + noise, and k, of each pair; it raises MechanismError."""
-        draws, kept = np.empty((size, 3)), _Kept()
+        draws = np.empty((size, 3))
         with Blamed("the query", MechanismError) as guard:
             for place in range(size):
-                draws[place] = self._pair(database, rng, kept)
+                draws[place] = self._pair(database, rng)
                 guard.end_copy()
         return draws
 
     def draw_each(self, databases: NDArray[Any], rng: np.random.Generator) -> None:
         """Nothing: rows are drawn here."""
 
-    def _pair(self, population: NDArray[Any], rng: np.random.Generator, kept: _Kept) -> tuple[float, float, int]:
-        rows = self._rows(population, rng, kept)
-        other = kept.other(rows)
+    def _pair(self, population: NDArray[Any], rng: np.random.Generator) -> tuple[float, float, int]:
+        rows = self._rows(population, rng)
+        other = np.empty_like(rows[1:])  # memory of its own, in the order of the other's: a query may write there
+        other[:-1], other[-1] = rows[:-2], rows[-1]
         first, second = self._answer(rows[:-1]), self._answer(other)
         if first.shape != second.shape:
             raise MechanismError(
@@ -97,21 +67,18 @@ class PairDraws:
         loss = float(np.clip(2.0 * np.sign(shift) * noise + far, -far, far).sum()) / self.scale
         return distance, min(max(loss, -most), most), shift.size  # rounding may lift |L| above S/scale
 
-    def _rows(self, population: NDArray[Any], rng: np.random.Generator, kept: _Kept) -> NDArray[Any]:
+    def _rows(self, population: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        """Rows in memory of their own, as a query may change them, and the callable may draw from what it returned again."""
         if self.source is None:
-            return kept.take(population, rng.integers(population.shape[0], size=self.rows + 1))
+            return population.take(rng.integers(population.shape[0], size=self.rows + 1), axis=0)
         with Blamed("the population's callable"):
-            given, references = _given(self.source, self.rows + 1, rng, self.parameters)
-            is_ours = (
-                type(given) is np.ndarray and given.flags.owndata and given.flags.writeable and references <= _ALONE
-            )
-            rows = np.asarray(given)
+            rows = np.array(self.source(self.rows + 1, rng, **self.parameters))
         if rows.ndim not in (1, 2) or rows.shape[0] != self.rows + 1 or rows.dtype.kind not in "biuf":
             raise MechanismError(
                 f"the population's callable returned {rows.dtype} of shape {rows.shape}; accepted: numbers of shape "
                 f"({self.rows + 1},) or ({self.rows + 1}, columns)"
             )
-        return rows if is_ours else kept.own(rows)  # what somebody holds, they may draw from again
+        return rows
 
     def _answer(self, database: NDArray[Any]) -> NDArray[Any]:
         answer = np.asarray(self.query(database))
@@ -130,14 +97,7 @@ def _difference(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64
     return np.asarray(first.astype(kind) - second.astype(kind), np.float64)
 
 
-def _given(source: Callable[..., Any], size: int, rng: Any, parameters: Mapping[str, Any]) -> tuple[Any, int]:
-    """What the source returns, and how many references to it there are."""
-    given = source(size, rng, **parameters)
-    return given, sys.getrefcount(given)
-
-
 _EXACT = 2**53  # up to which all integers are floats
-_ALONE = _given(lambda size, _: np.empty(size), 1, None, {})[1]  # Python's version decides
 
 _MOST = 10**9  # pairs: their sensitivities are sorted in memory
 _PAIRS_A_CHUNK = 50

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
 
@@ -185,6 +186,8 @@ class Pairs(Section):
         return self
 
 
+_NAMED = 10  # pairs that a warning lists
+
 LEFT_OUT = "(left out)"
 """In the place of what is not handed on."""
 
@@ -205,6 +208,12 @@ def describe_pair(number: int, origin: dict[str, Any]) -> str:
     if "value" in origin:
         return f"database {origin['database']} with {which} edited"
     return f"database {origin['database']} without {which}"
+
+
+def describe_equal(numbers: Sequence[int]) -> str:
+    """What is said of pairs that compare a database with itself; nothing where there are none."""
+    named = f"pair{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:_NAMED]))}{', …' * (len(numbers) > _NAMED)}"
+    return f"D and D′ are equal in {named}: δ is 0 there, whatever the mechanism does" if numbers else ""
 
 
 def describe_side(number: int, origin: dict[str, Any], is_neighbour: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -75,33 +76,13 @@ class Sizes:
         return digest_json(["screened", pilot, self.screen]) if self.screen else pilot
 
 
-def first_sizes(train: int, chunk: int, pairs: int) -> Sizes:
-    """Where a target starts from: 16 times the training draws, or as many to screen many pairs, most of which need no more."""
-    if pairs > MANY:
-        return Sizes(0, 0, 0, screen=train)
-    refine = -(-16 * train // chunk) * chunk
-    return Sizes(refine, refine, 0)
-
-
-class _Laws(Mapping[str, Input]):
-    """Inputs by law key; of a pair, its neighbour or not."""
-
-    def __init__(self, where: dict[str, tuple[Pair, bool]]) -> None:
-        self._where = where
-
-    def where(self, law: str) -> tuple[Pair, bool]:
-        """The first pair of a law, and whether the law is that of its neighbour."""
-        return self._where[law]
+class _Laws(UserDict[str, Any]):
+    """Inputs by law key, made when asked for; its data are the first pair of a law, and whether the law is its neighbour's."""
 
     def __getitem__(self, law: str) -> Input:
-        pair, is_neighbour = self._where[law]
-        return pair.d_prime if is_neighbour else pair.d
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._where)
-
-    def __len__(self) -> int:
-        return len(self._where)
+        pair, is_neighbour = self.data[law]
+        made: Input = pair.d_prime if is_neighbour else pair.d
+        return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +120,7 @@ class Problem:
 
     @cached_property
     def laws(self) -> _Laws:
-        """Every law once: its key and its input; a neighbour is made when asked for."""
+        """Every law once: its key and its input."""
         laws: dict[str, tuple[Pair, bool]] = {}
         for pair, (d, d_prime) in zip(self.pairs, self.pair_laws, strict=True):
             laws.setdefault(d, (pair, False))
@@ -198,7 +179,10 @@ class Problem:
         e = self.study.estimate
         if not e.has_budget:
             return Sizes(e.refine, e.validating, e.test)
-        return (self.sizes or {}).get(self.pilot_keys[number], first_sizes(e.train, e.chunk, len(self.pairs)))
+        # a target starts from 16 times the training draws, or as many to screen many pairs, most of which need no more
+        refine, is_many = -(-16 * e.train // e.chunk) * e.chunk, len(self.pairs) > MANY
+        first = Sizes(0, 0, 0, screen=e.train) if is_many else Sizes(refine, refine, 0)
+        return (self.sizes or {}).get(self.pilot_keys[number], first)
 
     def sized(self, sizes: Sizes | Mapping[str, Sizes]) -> Problem:
         """The same problem with these sizes: of all its pairs, or by pilot key."""
@@ -251,7 +235,7 @@ class Problem:
             return f"distribution {law}"
         if self.study.at_risk is not None:
             return "the pairs"
-        pair, is_neighbour = self.laws.where(law)
+        pair, is_neighbour = self.laws.data[law]
         return describe_side(pair.number, pair.origin, is_neighbour)
 
 

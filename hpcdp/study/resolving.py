@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from hpcdp._base.doing import patient, tell
+from hpcdp._base.doing import Listener, tell
 from hpcdp._base.node import NodeExecutor, ProcessDied
 from hpcdp.errors import MechanismError, StudyError
 from hpcdp.mechanisms.stored import StoredSamples
@@ -56,7 +56,7 @@ def _in_child(study: Study, note: Note, function: Callable[..., Found], *argumen
     """What a function finds in a process of its own, which ends with it; StudyError where it ends before."""
     parcel = Parcel.of(name_mechanism(study), study.handed) if study.handed else None
     call = (_apart, (function, *arguments)) if parcel is None else (parcel.call, (_apart, function, *arguments))
-    with NodeExecutor(1, patient(note)) as node:
+    with NodeExecutor(1, Listener(note).hear) as node:
         try:
             future = node.submit_pickled(pickle.dumps((*call, {})))
             warm()  # what results need, while this process would wait
@@ -99,7 +99,13 @@ def _resolved(study: Study, threads: int, note: Note) -> Found:
             parse_claim(study.study.claim, study.folder)
         except StudyError as error:
             raise StudyError(f"study.claim: {error}") from None
-    _refuse_declared(problem)
+    if problem.declared is not None:
+        law, size = problem.pair_laws[0][1], TRIAL_SIZE
+        outputs = sampler.trial(problem.laws[law], size, 0, problem.schema)
+        try:
+            problem.declared.refuse(outputs, f"{size} trial draws of {problem.describe_law(law)}")
+        except MechanismError as error:
+            raise StudyError(str(error)) from None
     return problem, trial
 
 
@@ -124,15 +130,3 @@ def _with_halves(study: Study, stored: StoredSamples, databases: Sequence[Databa
     rest = total // 2 if len(left_out) == 2 else total - getattr(e, "test" if left_out == ["train"] else "train")
     sizes = {key: max(1, min(getattr(e, key), rest)) for key in left_out}
     return Study.from_dict({**study.to_dict(), "estimate": {**study.to_dict()["estimate"], **sizes}}, study.folder)
-
-
-def _refuse_declared(problem: Problem) -> None:
-    """StudyError where trial draws of the first D′ refute what the study declares, or it cannot be asked of them."""
-    if problem.declared is None:
-        return
-    law, size = problem.pair_laws[0][1], TRIAL_SIZE
-    outputs = problem.sampler.trial(problem.laws[law], size, 0, problem.schema)
-    try:
-        problem.declared.refuse(outputs, f"{size} trial draws of {problem.describe_law(law)}")
-    except MechanismError as error:
-        raise StudyError(str(error)) from None

@@ -89,11 +89,6 @@ def most_learned(total: int) -> int:
     return total - -(-total // FOLDS)
 
 
-def smallest_fold(total: int) -> int:
-    """Samples per database of the smallest fold of a pool."""
-    return total // FOLDS
-
-
 def _crossed(cut: list[range]) -> list[Fold]:
     """Each fold counted by an L̂ that learned from the others."""
     return [Fold(tuple(other for other in cut if other is not fold), fold) for fold in cut]

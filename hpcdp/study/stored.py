@@ -143,16 +143,13 @@ def history(layout: Layout) -> list[str]:
         what += f", of which {lost} changed or left out since" if lost else ""
         if (loss := estimate["loss"]) != bodies[-1]["study"]["estimate"]["loss"]:
             what += f", loss {loss if isinstance(loss, str) else ', '.join(loss)}"
+        chosen = ", ".join(f"{epsilon:g}" for epsilon in estimate.get("certify") or ())
+        certified = f"certified at ε = {chosen}, " if chosen else ""
         lines.append(
             f"train {estimate['train']:,}, {_later(estimate)}, {len(estimate['epsilons'])} ε, "
-            f"{len(estimate['etas'])} η, {_certified(estimate)}{what}"
+            f"{len(estimate['etas'])} η, {certified}{what}"
         )
     return lines
-
-
-def _certified(estimate: dict[str, Any]) -> str:
-    chosen = estimate.get("certify")
-    return f"certified at ε = {', '.join(f'{epsilon:g}' for epsilon in chosen)}, " if chosen else ""
 
 
 def _later(estimate: dict[str, Any]) -> str:

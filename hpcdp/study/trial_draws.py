@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import resource
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,19 +57,12 @@ class Timing:
     outputs: Outputs
 
 
-def count_preemptions() -> int:
-    """How often this thread had to make room for other processes; 0 where the system does not tell."""
-    who = getattr(resource, "RUSAGE_THREAD", None)
-    return 0 if who is None else resource.getrusage(who).ru_nivcsw
-
-
 def time_draws(
     draw: Callable[[int], Outputs],
     most: int,
     clock: Callable[[], float] = time.perf_counter,
-    preemptions: Callable[[], int] = count_preemptions,
 ) -> Timing:
-    """Time calls of at most `most` draws, for 0.1 s, or up to two where a call's own cost is large; interrupted ones again."""
+    """Time calls of at most `most` draws, for 0.1 s, or up to two where a call's own cost is large."""
     limit = min(_MOST_SIZE, most)
     largest: Outputs | None = None
 
@@ -78,11 +70,11 @@ def time_draws(
         nonlocal largest
         quickest, begin = math.inf, clock()
         while True:  # a first call wakes caches up, and other processes disturb short ones
-            before, start = preemptions(), clock()
+            start = clock()
             outputs = draw(size)
             end = clock()
             quickest = min(quickest, end - start)
-            if end - begin > (_SHORT if preemptions() == before else _ENOUGH_SECONDS):
+            if end - begin > _SHORT:
                 break
         if largest is None or outputs.shape[0] > largest.shape[0]:
             largest = outputs

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,10 +18,11 @@ from commands import hold, hpcdp, kill_group, one_message, release, show, starte
 from journals import line_of, records
 
 from hpcdp.errors import LeaseError
+from hpcdp.store import lease as lease_module
 from hpcdp.store.arrays import write_array
 from hpcdp.store.fence import check_generation, create_exclusively, discard, replacing
 from hpcdp.store.layout import Layout
-from hpcdp.store.lease import STALE, Lease, acquire, holder
+from hpcdp.store.lease import STALE, Lease, acquire, holder, provenance
 from hpcdp.store.records import commit, has_record, put_json, record_names, set_aside
 from hpcdp.store.root import create_store
 
@@ -253,3 +255,15 @@ def test_a_store_that_is_made_anew_in_the_place_of_a_deleted_one(layout: Layout,
     if not over:
         commit(layout, "counts", "last", {"entries": []}, new.generation)
         new.release()
+
+
+def test_an_installed_package_has_no_commit_of_a_repository_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    around = tmp_path / "site-packages" / "hpcdp" / "store"
+    around.mkdir(parents=True)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "theirs"]):
+        subprocess.run([*git, *words], check=True)
+    monkeypatch.setattr(lease_module, "__file__", str(around / "lease.py"))
+    assert provenance()["commit"] is None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hpcdp.errors import StudyError
 from hpcdp.report import audit as audits
@@ -12,7 +13,7 @@ from hpcdp.report import verdict as verdicts
 from hpcdp.report.exposed import contents_table, exposed_lines, exposed_table, find_exposure
 from hpcdp.report.html import pictures
 from hpcdp.report.html.pictures import Picture
-from hpcdp.report.html.provenance import Provenance, Run, provenance_of, short_claim
+from hpcdp.report.html.provenance import provenance_of, short_claim
 from hpcdp.report.levels import read_renyi
 from hpcdp.report.notions import NOTIONS
 from hpcdp.report.sentences import (
@@ -75,7 +76,7 @@ class Report:
     sentence: Sentence
     details: Sequence[str]
     sections: Sequence[Section]
-    provenance: Provenance
+    provenance: Mapping[str, Any]
 
 
 def describe(subject: Result | Audit, key: str, show_rows: bool = False) -> Report:
@@ -116,7 +117,7 @@ def describe(subject: Result | Audit, key: str, show_rows: bool = False) -> Repo
     said = {"incomplete": not (result.complete or is_alone), "unfinished": unfinished, "code changed": result.changed}
     state = ", ".join(word for word, holds in said.items() if holds)
     where = provenance_of(result, show_rows)
-    summary = summary_of(result, sentence.kind, where.runs)
+    summary = summary_of(result, sentence.kind, where["runs"])
     return Report(key, result.name, state, summary, [*banner, *unfinished], sentence, _once(details), sections, where)
 
 
@@ -189,10 +190,10 @@ def _once(paragraphs: Iterable[str]) -> list[str]:
     return [words for words in dict.fromkeys(paragraphs) if words]
 
 
-def summary_of(result: Result, kind: str, runs: Sequence[Run]) -> list[tuple[str, str]]:
+def summary_of(result: Result, kind: str, runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Headings and words. kind: of the verdict's sentence. runs: of the store, from the first that is known."""
     header = result.study.study
-    times = [run.end or run.begin for run in runs]
+    times = [run["end"] or run["begin"] for run in runs]
     following = _INCOMPLETE if not result.complete and kind != VIOLATION else _NEXT[kind]
     entries = [
         ("Date", times[-1][:10] if times else None),

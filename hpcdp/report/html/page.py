@@ -22,8 +22,9 @@ from hpcdp.report import audit as audits
 from hpcdp.report._spectra import check_path
 from hpcdp.report.colours import LIGHT, THEMES, drawn_colours, seen_in
 from hpcdp.report.html.contents import describe
-from hpcdp.report.html.pictures import Picture, audit_picture, curve_picture, small_picture
+from hpcdp.report.html.pictures import DRAWN, Picture, audit_picture, curve_picture
 from hpcdp.report.notions import NOTIONS
+from hpcdp.report.plots import is_about_small
 from hpcdp.report.sentences import audit_sentence, sentence_of
 from hpcdp.report.tables import ASYMPTOTIC, GIVEN, MARKS, Column, Table, general, lower_column
 from hpcdp.results.audit import Audit
@@ -109,7 +110,9 @@ def _of_judged(subject: Result | Verdict) -> str:
     if shown == "spectrum":
         where = f"print({name}) shows them, and {name}.to_dataframe() holds every entry"
     few = [_few(table, where, said.epsilon) for table in tables]
-    return _render(result, said.text, few, small_picture(result, shown, claim, _key()) if tables else None)
+    drawn = DRAWN[shown](result, claim, _key()) if tables else [None]
+    scale = int(shown == "spectrum" and is_about_small(result))  # of the axes, the one that shows it
+    return _render(result, said.text, few, drawn[scale if tables else 0])
 
 
 @fragment_of.register

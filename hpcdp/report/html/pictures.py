@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
@@ -18,7 +18,7 @@ from hpcdp._base.rounding import at_least, share
 from hpcdp.notions.epsilon_at import outline
 from hpcdp.report._spectra import SHADE, save
 from hpcdp.report.colours import CERTIFIED
-from hpcdp.report.plots import draw_largest, draw_points, is_about_small, levels_of
+from hpcdp.report.plots import draw_largest, draw_points, levels_of
 from hpcdp.report.plots_methods import FIGURES, draw_audit, draw_sensitivities, draw_sequential
 from hpcdp.report.spectrum import POINTS, leading_points
 from hpcdp.results.audit import Audit
@@ -36,7 +36,7 @@ _BELOW = -0.5  # inches from an axis to its legend
 _SVG, _LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
 _FONT_SIZE = re.compile(r"(\d+(?:\.\d+)?)px")
 _USED = re.compile(r"(?:^|url\()#([^)]+)")
-_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_STYLE = re.compile(r"([\w-]+)\s*:\s*([^;]*[^;\s])")
 
 
 @dataclass(frozen=True)
@@ -152,11 +152,6 @@ DRAWN: Mapping[str, Callable[[Result, Claim | None, str], list[Picture]]] = {
 """The pictures of a notion, of a result beside a claim."""
 
 
-def small_picture(result: Result, name: str, claim: Claim | None, key: str) -> Picture:
-    """The one picture of a notion in a notebook: of a spectrum with the axis that shows it."""
-    return DRAWN[name](result, claim, key)[int(name == "spectrum" and is_about_small(result))]
-
-
 def curve_picture(spectrum: Spectrum, key: str) -> Picture:
     """A spectrum that no result has: estimates, and what its lower bounds imply."""
     figure, axis = _figure()
@@ -196,54 +191,38 @@ def _picture(figure: Any, key: str, caption: str, words: str) -> Picture:
 
 
 def to_svg(figure: Any, key: str, title: str, description: str) -> str:
-    """A figure as an SVG element, equal for equal ones; key: begins every id; title, description: what is read aloud for it."""
+    """A figure as an SVG element, equal for equal ones; key: makes its ids its own; title, description: what is read aloud."""
     figure.patch.set_visible(False)
     for axis in figure.axes:
         axis.patch.set_visible(False)
     written = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hpcdp"}):
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": f"hpcdp-{key}"}):
         figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
     root = ElementTree.fromstring(written.getvalue().partition("?>")[2].partition(">")[2])
     for parent in list(root.iter()):
         for child in [c for c in parent if c.tag.rpartition("}")[2] in ("metadata", "style")]:
             parent.remove(child)
     for element in root.iter():
-        _plain_attributes(element, key)
+        _plain_attributes(element)
     used = {place for element in root.iter() for value in element.attrib.values() for place in _USED.findall(value)}
     for element in root.iter():
         if element.get("id") not in used:
             element.attrib.pop("id", None)
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
-    root.attrib |= {"role": "img", "aria-labelledby": f"{key}-title {key}-description"}
+    root.attrib |= {"role": "img", "aria-labelledby": f"{key}-title {key}-desc"}
     for place, (name, text) in enumerate((("title", title), ("desc", description))):
-        node = ElementTree.Element(
-            f"{{{_SVG}}}{name}", {"id": f"{key}-{'title' if name == 'title' else 'description'}"}
-        )
+        node = ElementTree.Element(f"{{{_SVG}}}{name}", {"id": f"{key}-{name}"})
         node.text = text
         root.insert(place, node)
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _plain_attributes(element: ElementTree.Element, key: str) -> None:
-    for name, value in _declarations(element.attrib.pop("style", "")):
-        if name == "font":
-            size = _FONT_SIZE.search(value)
-            if size is not None:
-                element.set("font-size", size[1])
-        else:
-            element.set(name, value)
-    if (link := element.attrib.pop(_LINK, None)) is not None:
-        element.set("href", f"#{key}-{link.removeprefix('#')}")
-    if "id" in element.attrib:
-        element.set("id", f"{key}-{element.get('id')}")
-    for name, value in list(element.attrib.items()):
-        if "url(#" in value:
-            element.set(name, _REFERENCE.sub(rf"url(#{key}-\1)", value))
-
-
-def _declarations(style: str) -> Iterator[tuple[str, str]]:
-    for part in style.split(";"):
-        name, colon, value = part.partition(":")
-        if colon:
-            yield name.strip(), value.strip()
+def _plain_attributes(element: ElementTree.Element) -> None:
+    """Styles as attributes, since a page's policy allows no others; letters are the page's own but for their size."""
+    style = dict(_STYLE.findall(element.attrib.pop("style", "")))
+    if size := _FONT_SIZE.search(style.pop("font", "")):
+        style["font-size"] = size[1]
+    element.attrib |= style
+    if _LINK in element.attrib:
+        element.set("href", element.attrib.pop(_LINK))

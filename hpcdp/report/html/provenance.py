@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -39,38 +38,14 @@ _PATH = re.compile(r"(?:(?<= )~|\S*[/\\]).*(?= raised )")  # to its end, as fold
 _RUNS, _FAILED, _DATABASES = 20, 20, 20  # that a page lists
 
 
-@dataclass(frozen=True)
-class Run:
-    """A run of the study: when, with which versions, what failed, and why it ended early."""
-
-    begin: str
-    end: str | None
-    python: str
-    platform: str
-    commit: str | None
-    packages: Mapping[str, str]
-    failed: Sequence[str]
-    stopped: str | None
+_RUN = ("begin", "end", "python", "platform", "commit", "packages", "failed", "stopped")
+_KEYS = ("study", "left_out", "seed", "digests", "runs", "earlier", "commands")
+"""Of a run: when it was, with which versions, what failed, and why it ended early. Of a result: its study as the text of a file,
+keys that are not in it, what has which digest, the last runs, how many before them are not listed, and what computes it again."""
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """study: as the text of a study file. left_out: keys that are not in it. digests: what, and its digest. runs: the last ones.
-
-    earlier: how many runs before them are not listed. commands: that compute the same again.
-    """
-
-    study: str
-    left_out: Sequence[str]
-    seed: int
-    digests: Sequence[tuple[str, str]]
-    runs: Sequence[Run]
-    earlier: int
-    commands: Sequence[str]
-
-
-def provenance_of(result: Result, show_rows: bool) -> Provenance:
-    """Of a result in a store. show_rows: with inline databases, local paths, and what was raised."""
+def provenance_of(result: Result, show_rows: bool) -> dict[str, Any]:
+    """Of a result in a store, JSON values by `_KEYS`. show_rows: with inline databases, local paths, and what was raised."""
     if isinstance(result, Exported):
         return _exported(result, show_rows)
     layout, version = open_latest(result.store)
@@ -93,18 +68,11 @@ def provenance_of(result: Result, show_rows: bool) -> Provenance:
     bodies = [record for _, record in read_records(layout, "runs") if not isinstance(record, DamagedError)]
     with foreign(layout.root):
         runs = [_run(record, show_rows) for record in bodies[-_RUNS:]]
-    return Provenance(
-        to_toml(text),
-        [*private, *long],
-        result.study.seed,
-        digests,
-        runs,
-        len(bodies) - len(runs),
-        _commands(result, show_rows),
-    )
+    told = to_toml(text), [*private, *long], result.study.seed, digests, runs, len(bodies) - len(runs)
+    return dict(zip(_KEYS, (*told, _commands(result, show_rows)), strict=True))
 
 
-def _exported(result: Exported, show_rows: bool) -> Provenance:
+def _exported(result: Exported, show_rows: bool) -> dict[str, Any]:
     """As it was written into a copy."""
     if show_rows:
         raise StudyError(
@@ -112,25 +80,19 @@ def _exported(result: Exported, show_rows: bool) -> Provenance:
             "no more than it was given"
         )
     with foreign(result.address):
-        entries = dict(result.head["provenance"])
+        entries = {key: result.head["provenance"][key] for key in _KEYS}
         digests = [(str(what), str(digest)) for what, digest in entries["digests"]]
-        return Provenance(**entries | {"digests": digests, "runs": [Run(**run) for run in entries["runs"]]})
+        return entries | {"digests": digests, "runs": [{key: run[key] for key in _RUN} for run in entries["runs"]]}
 
 
-def _run(body: Mapping[str, Any], show_rows: bool) -> Run:
+def _run(body: Mapping[str, Any], show_rows: bool) -> dict[str, Any]:
     begin, failed = body["begin"], [readable(line) for line in body["failed"]]
     stopped = body.get("stopped")
     shown = failed[:_FAILED] if show_rows else [failure_words(line) for line in failed[:_FAILED]]
-    return Run(
-        begin["time"],
-        body["end"]["time"] if "end" in body else None,
-        begin["python"],
-        begin["platform"],
-        begin["commit"],
-        dict(begin["packages"]),
-        [*shown, *([f"… and {len(failed) - _FAILED:,} more"] if len(failed) > _FAILED else [])],
-        None if stopped is None else readable(str(stopped)) if show_rows else stop_words(str(stopped)),
-    )
+    shown += [f"… and {len(failed) - _FAILED:,} more"] if len(failed) > _FAILED else []
+    why = None if stopped is None else readable(str(stopped)) if show_rows else stop_words(str(stopped))
+    end, noted = body["end"]["time"] if "end" in body else None, [begin[key] for key in _RUN[2:6]]
+    return dict(zip(_RUN, (begin["time"], end, *noted, shown, why), strict=True))
 
 
 def _commands(result: Result, show_rows: bool) -> list[str]:
