@@ -63,17 +63,3 @@ def laplace_delta(shift, epsilon):
     if epsilon >= shift:
         return 0.0
     return 1.0 - np.exp((epsilon - shift) / 2) if epsilon > -shift else 1.0 - np.exp(epsilon)
-
-
-def nearest(pooled, outputs, k):
-    """How far the k-th nearest of the sorted pooled points is, and the (k + 1)-th, in exact order: (size,) each."""
-    low, high = np.zeros(outputs.size, np.int64), np.full(outputs.size, pooled.size - k)
-    while (low < high).any():  # the k nearest are one window: bisect for its first point
-        middle = (low + high) // 2
-        beyond = pooled[np.minimum(middle + k, pooled.size - 1)] - outputs < outputs - pooled[middle]
-        go = low < high
-        low, high = np.where(go & beyond, middle + 1, low), np.where(go & ~beyond, middle, high)
-    last = np.maximum(outputs - pooled[low], pooled[low + k - 1] - outputs)
-    before = np.where(low > 0, outputs - pooled[np.maximum(low - 1, 0)], np.inf)
-    after = np.where(low + k < pooled.size, pooled[np.minimum(low + k, pooled.size - 1)] - outputs, np.inf)
-    return last, np.minimum(before, after)

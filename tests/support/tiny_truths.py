@@ -16,16 +16,12 @@ FAR = 40  # standard deviations beyond which a normal law has less than 1e-340
 
 def above(x: mpf, centre: mpf | int = 0) -> mpf:
     """P(N(centre, 1) > x)."""
-    return mp.erfc((x - centre) / mp.sqrt(2)) / 2
+    return mp.ncdf(centre - x)
 
 
-def root(function: Callable[[mpf], mpf], low: mpf, high: mpf) -> mpf:
-    """Where it changes its sign between the two, by halving."""
-    negative = function(low) < 0
-    for _ in range(220):
-        middle = (low + high) / 2
-        low, high = (middle, high) if (function(middle) < 0) == negative else (low, middle)
-    return (low + high) / 2
+def root(function: Callable[[mpf], mpf], low: mpf | int, high: mpf | int) -> mpf:
+    """Where it changes its sign between the two."""
+    return mp.findroot(function, (low, high), solver="bisect", maxsteps=220, verify=False)
 
 
 def by_quadrature(shifts: Sequence[float], weights: Sequence[float]) -> Truth:
@@ -46,9 +42,9 @@ def by_quadrature(shifts: Sequence[float], weights: Sequence[float]) -> Truth:
 
     def truth(level: mpf, forward: bool) -> mpf:
         goal = mp.exp(-level if forward else level)
-        least = mpf(-FAR) if min(s) >= 0 else mpf(FAR) if max(s) <= 0 else root(slope, mpf(-FAR), mpf(FAR))
-        low = root(lambda x: ratio(x) - goal, mpf(-FAR), least) if least > -FAR else mpf(-FAR)
-        high = root(lambda x: ratio(x) - goal, least, mpf(FAR)) if least < FAR else mpf(FAR)
+        least = mpf(-FAR) if min(s) >= 0 else mpf(FAR) if max(s) <= 0 else root(slope, -FAR, FAR)
+        low = root(lambda x: ratio(x) - goal, -FAR, least) if least > -FAR else mpf(-FAR)
+        high = root(lambda x: ratio(x) - goal, least, FAR) if least < FAR else mpf(FAR)
         if forward:
             return integral(lambda x: p(x) - q(x) / goal, low, high)
         right = integral(lambda x: q(x) - goal * p(x), high, max(high, max(s) + FAR))

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 from analytic_curves import CURVES, both, every_curve
-from scipy.special import ndtr
 
 from hpcdp.analytic import (
     Curve,
@@ -243,16 +242,6 @@ TO_SYMMETRISE = {
     "lopsided": Discrete([0.5, 0.3, 0.15, 0.05, 0.0], [0.2, 0.25, 0.3, 0.15, 0.1]),
     "crossing": CROSSING,
 } | {name: CURVES[name] for name in ("laplace 12", "gaussian 3e-4", "gaussian 9", "dp (.6, .03)")}
-
-
-def test_closed_form_of_the_subsampled_gaussian():
-    # x* is the fixed point of the Gaussian curve, where it and so the subsampled one has slope -1
-    fixed = ndtr(-0.5)
-    assert SUBSAMPLED.curve.tradeoff(fixed) == pytest.approx(0.5, abs=1e-15)
-    middle, right = (fixed < SIZES) & (SIZES < 0.5), SIZES >= 0.5
-    closed = np.where(middle, fixed + 0.5 - SIZES, SUBSAMPLED.curve.tradeoff(SIZES))
-    closed[right] = Reversed(SUBSAMPLED.curve).tradeoff(SIZES[right])
-    np.testing.assert_allclose(SUBSAMPLED.tradeoff(SIZES), closed, atol=2e-15)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from cells import sparse_vector_laws
+from scipy import stats
 
 from hpcdp.analytic import Discrete, Piecewise, exact, sparse_vector
 
@@ -65,57 +66,11 @@ def test_what_is_private_and_what_is_not():
     assert 0.45 < uniform.pure() <= 0.5
 
 
-# Direct computations: one adaptive quadrature per outcome, written from the definition
+# Direct computations, written from the definition
 
 ANSWERS = (np.array([0.3, -0.4, 1.1]), np.array([1.0, 0.2, 0.5]))
 THRESHOLD, EPSILON, SENSITIVITY = 0.6, 0.9, 0.5
 UNIT = SENSITIVITY / EPSILON
-
-
-def laplace_cdf(x, scale):
-    return 0.5 * math.exp(x / scale) if x < 0 else 1.0 - 0.5 * math.exp(-x / scale)
-
-
-def expect(function, answers, rho):
-    marks = np.unique([*answers, THRESHOLD])
-    edges = [THRESHOLD - 40 * rho, marks[0] - 3, *marks, marks[-1] + 3, THRESHOLD + 40 * rho]
-
-    def density(z):
-        return 0.5 / rho * math.exp(-abs(z - THRESHOLD) / rho)
-
-    return sum(
-        integrate.quad(lambda z: density(z) * function(z), low, high, epsabs=1e-12, limit=200)[0]
-        for low, high in itertools.pairwise(edges)
-    )
-
-
-def transcript_probability(transcript, answers, rho, nu, redrawn):
-    """The probability of a tuple of bits, below or above; with a new threshold after every 1 it is a product."""
-
-    def together(start, bits):
-        signs = [(-1 if bit else 1, answers[start + place]) for place, bit in enumerate(bits)]
-        return expect(
-            lambda z: math.prod(laplace_cdf(sign * (z - answer), nu) for sign, answer in signs),
-            answers, rho,
-        )  # fmt: skip
-
-    if not redrawn:
-        return together(0, transcript)
-    total, start = 1.0, 0
-    for place, bit in enumerate(transcript):
-        if bit or place == len(transcript) - 1:
-            total *= together(start, transcript[start : place + 1])
-            start = place + 1
-    return total
-
-
-def transcripts(cutoff):
-    """All runs over three queries: they end after `cutoff` ones, or after the last query."""
-    runs = set()
-    for bits in itertools.product((0, 1), repeat=3):
-        ends = [place for place in range(3) if sum(bits[: place + 1]) == cutoff]
-        runs.add(bits[: ends[0] + 1] if ends else bits)
-    return sorted(runs)
 
 
 @pytest.mark.parametrize(
@@ -123,16 +78,13 @@ def transcripts(cutoff):
     [(1, 1, 2, 4), (1, 2, 2, 8), (2, 2, 4, 8), (4, 2, 4, 4 / 3), (4, 3, 4, 4 / 3), (6, 1, 2, 2)],
 )
 def test_all_outcomes_against_direct_quadrature(variant, cutoff, rho, nu):
-    runs = transcripts(cutoff if variant != 6 else 4)
-    laws = [
-        [transcript_probability(run, answers, rho * UNIT, nu * UNIT, variant == 2) for run in runs]
-        for answers in ANSWERS
-    ]
-    direct = Discrete(*laws)
+    end = 4 if variant == 6 else cutoff  # it never ends early
+    laws = [sparse_vector_laws(a, THRESHOLD, rho * UNIT, nu * UNIT, end, variant == 2) for a in ANSWERS]
+    direct = Discrete(*(list(law.values()) for law in laws))
     curve = sparse_vector(
         *ANSWERS, variant=variant, epsilon=EPSILON, threshold=THRESHOLD, cutoff=cutoff, sensitivity=SENSITIVITY
     )
-    assert curve.p.size == len(runs)
+    assert curve.p.size == len(laws[0])
     levels = [0.0, 0.1, 0.4, 1.0]
     for direction in ("forward", "reverse"):
         np.testing.assert_allclose(curve.delta(levels, direction), direct.delta(levels, direction), atol=1e-9)
@@ -158,7 +110,7 @@ def test_released_answers_against_direct_quadrature():
     curve = sparse_vector(*ANSWERS, variant=3, epsilon=EPSILON, threshold=THRESHOLD, sensitivity=SENSITIVITY)
     assert isinstance(curve, Piecewise)
     # Index j and value v: f(v - q_j) times the mean, over thresholds up to v, of "all before are below"; by rectangles.
-    none = [expect(lambda z, a=answers: math.prod(noise.cdf(z - a)), answers, rho) for answers in ANSWERS]
+    none = [sparse_vector_laws(answers, THRESHOLD, rho, nu, 1)[()] for answers in ANSWERS]
     cells = np.linspace(-25.0, 26.0, 2501)
     middle, width = 0.5 * (cells[1:] + cells[:-1]), cells[1] - cells[0]
     fine = np.linspace(-45.0, 46.0, 60_001)

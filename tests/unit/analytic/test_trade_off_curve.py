@@ -130,24 +130,6 @@ def test_operations_on_any_polygon(curve):
         )
 
 
-def test_greatest_minorant_against_all_chords():
-    rng = np.random.default_rng(7)
-    curve = TradeOffCurve.from_points(np.sort(rng.random(30)), np.sort(rng.random(30))[::-1])
-    lowest = curve(SIZES)
-    for left, right in itertools.combinations(range(curve.alpha.size), 2):
-        (a, b), (c, d) = ((curve.alpha[i], curve.beta[i]) for i in (left, right))
-        inside = (a <= SIZES) & (c >= SIZES) & (a < c)
-        lowest[inside] = np.minimum(lowest[inside], b + (d - b) * (SIZES[inside] - a) / (c - a))
-    np.testing.assert_allclose(curve.convex()(SIZES), lowest, atol=ROUNDING)
-
-
-def test_steps_too_short_for_a_slope():
-    tiny = np.array([5e-324, 1e-310, 1e-200, 1e-3])
-    curve = TradeOffCurve.from_points(tiny, [0.9, 0.8, 0.7, 0.6]).convex()
-    assert curve(0.5) == pytest.approx(0.6 * 0.5 / 0.999, rel=1e-12)
-    assert ((curve.delta(LEVELS) >= 0.0) & (curve.delta(LEVELS, "reverse") <= 1.0)).all()
-
-
 def test_a_corner_at_minus_zero_is_one_at_zero():
     flat = TradeOffCurve([0.0, 0.0, 0.5, 1.0], [1.0, 0.4, -0.0, 0.0])
     assert flat.delta([2.0, np.inf]).tolist() == [0.5, 0.5]
@@ -268,30 +250,6 @@ def test_power_of_randomised_response_is_binomial():
         whole = curve.power(count)
         np.testing.assert_allclose(whole(SIZES), truth.tradeoff(SIZES), atol=1e-11)
         assert whole.is_symmetric(1e-11)
-
-
-@pytest.mark.parametrize("tolerance", [1e-4, 1e-6])
-def test_tensor_of_gaussians(tolerance):
-    # 1e-6 is beyond the number of exact products, 1e-4 is not
-    parts = [TradeOffCurve.from_curve(GaussianShift(mu), tolerance) for mu in (0.6, 0.8)]
-    over = parts[0].tensor(parts[1])(SIZES) - GaussianShift(1.0).tradeoff(SIZES)
-    assert over.max() <= 2 * tolerance
-    assert over.min() >= -1e-10
-
-
-@pytest.mark.parametrize("mu, count", [(1.0, 2), (0.02, 2500)])
-def test_power_of_gaussians_from_below(mu, count):
-    # lines of the exact spectrum are below T, and so is every power of them
-    levels = np.linspace(0.0, 8.0 * mu + 0.5 * mu**2, 4001)
-    below = TradeOffCurve.from_delta(levels, GaussianShift(mu).delta(levels)).power(count)
-    under = GaussianShift(mu * count**0.5).tradeoff(SIZES) - below(SIZES)
-    assert under.min() >= -1e-12
-    assert under.max() <= 3e-6
-    # polygons through points of T are above it, by no more than they say, and the grid takes them below again
-    above = TradeOffCurve.from_curve(GaussianShift(mu), 1e-8).power(count)
-    over = above(SIZES) - GaussianShift(mu * count**0.5).tradeoff(SIZES)
-    assert over.max() <= count * 1e-8
-    assert over.min() >= -3e-6
 
 
 def test_a_power_on_the_grid_is_on_or_below_the_exact_one():

@@ -7,7 +7,6 @@ import time
 from itertools import pairwise
 
 import pytest
-import rich.progress
 
 from hpcdp.engine import progress
 from hpcdp.engine.monitor import Monitor
@@ -42,18 +41,6 @@ def test_the_true_time_is_within_what_is_told(
     assert said == f"run: 100 %, done in {now:.1f} s\n"
 
 
-def test_two_times_of_a_second_and_less_are_told_as_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    now, lines = 0.0, progress.Lines()
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    lines.begin("run", 403)
-    for now in (30.0, *(30.0 + 0.1 * step for step in range(1, 403))):  # noqa: B007  # the clock's
-        lines.advance(1.0)
-    said = capsys.readouterr().err.splitlines()
-    assert said[-2:] == ["run: 100 %, about 0 s left", "run: 100 %, done in 70.2 s"]
-
-
 @pytest.mark.parametrize("later", [8.0, 10.0, 1500.0])
 @pytest.mark.parametrize("how", ["planned", "done"])
 def test_a_run_that_goes_far_beyond_its_plan_says_so_once(how: str, later: float) -> None:
@@ -78,18 +65,3 @@ def test_a_run_that_goes_far_beyond_its_plan_says_so_once(how: str, later: float
         re.fullmatch(rf"slower than planned: \d+ (s|min) of work {said}; the first plan said 3 s", note)
         for note in notes
     )
-
-
-def test_a_phase_that_begins_again_has_one_bar_and_a_short_one_no_line(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = progress.Lines()
-    for label in ("certify", "certify"):
-        lines.begin(label, 1.0)
-        lines.advance(1.0)
-    assert capsys.readouterr().err == ""
-    drawing = rich.progress.Progress()
-    bar = progress.Bar(drawing)
-    for label in ("run", "certify", "certify"):
-        bar.begin(label, 2.0)
-        bar.advance(1.0)
-    shown = [(task.description, task.completed, task.total) for task in drawing.tasks]
-    assert shown == [("run", 1.0, 2.0), ("certify", 1.0, 2.0)]

@@ -6,14 +6,13 @@ import re
 
 import numpy as np
 import pytest
-from commands import call, write_study
 from hypothesis import given
 from hypothesis import strategies as st
 from results import changed, measured, named
 
 from hpcdp._base.rounding import at_least, at_most, failure, gap, percent, share, shorter
 from hpcdp.engine.accuracy import Statement
-from hpcdp.notions.accuracy import share_radius, worst_share_error
+from hpcdp.notions.accuracy import share_radius
 from hpcdp.report import audit as audit_report
 from hpcdp.report import spectrum as spectrum_report
 from hpcdp.report import verdict
@@ -177,24 +176,6 @@ def test_sequential_audit(result) -> None:
     assert all_below(columns(text)["evidence"], np.array(evidence))
     assert all_above(columns(text)["p-value"], 1 / np.array(evidence))
     assert "with probability at most 1e-07 if" in " ".join(text.split())
-
-
-def test_plan(tmp_path) -> None:
-    pairs = "given = [{ d = [0.0], d_prime = [1.0] }]"
-    sizes = {"test": 4321, "train": 200_000_000, "epsilons": [0.0, 0.7, 2.0], "confidence": 0.9999999}
-    study = write_study(tmp_path, call="laplace", parameters={"epsilon": 1.0}, pairs=pairs, keep="none", **sizes)
-    whole = call("plan", study).stdout.replace("\n" + " " * 17, " ")  # what is wrapped
-    lines = {line[2:16].strip(): line for line in whole.splitlines()[1:]}
-    sound, others = lines["expected error"].split("; L̂")[0].split(" if P(S) ≥ e^ε·Q(S), and at most ")
-    others = others.removesuffix(" for any learned set S")
-    levels_shown = np.array(sizes["epsilons"])
-    assert all_above(
-        re.findall(r"([\d.e+-]+) at ε", sound), np.array([worst_share_error(e, 4321) for e in levels_shown])
-    )
-    assert all_above([others], np.array([max(worst_share_error(e, 4321, is_sound=False) for e in levels_shown)]))
-    radius = re.findall(r"([\d.e+-]+) at ε", lines["radius"])
-    assert all_above(radius, share_radius(levels_shown, 4321, 1e-7 / 6))
-    assert "99.99999 %" in lines["radius"]
 
 
 def test_no_small_share_prints_as_0() -> None:

@@ -1,4 +1,4 @@
-"""Anchors: where the level of a pair and direction goes, what the sets that have it bound at all ε, and that all holds."""
+"""Anchors: where the level of a pair and direction goes, and what the sets that have it imply at all ε."""
 
 from __future__ import annotations
 
@@ -19,33 +19,15 @@ from hpcdp.notions.spectrum import lower_bounds, make_cells
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-RUNS, CONFIDENCE = 400, 0.8
-
 
 def _gaussian(epsilons: Floats, mu: float) -> Floats:
     return np.stack([ndtr(mu / 2 - epsilons / mu), ndtr(-mu / 2 - epsilons / mu)], axis=-1)
-
-
-def _laplace(epsilons: Floats, scale: float) -> Floats:
-    def cdf(x: Floats) -> Floats:
-        return np.where(x < 0.0, 0.5 * np.exp(np.minimum(x, 0.0)), 1.0 - 0.5 * np.exp(-np.maximum(x, 0.0)))
-
-    edge = np.where(
-        epsilons < scale, (scale - epsilons) / 2.0, -np.inf
-    )  # {x < edge} of noise on 0 against noise on `scale`
-    return np.stack([cdf(edge), cdf(edge - scale)], axis=-1)
 
 
 def _discrete(epsilons: Floats, p: list[float], q: list[float]) -> Floats:
     one, other = np.array(p), np.array(q)
     inside = np.log(one / other) > epsilons[:, None]
     return np.stack([inside @ one, inside @ other], axis=-1)
-
-
-def _geometric(epsilons: Floats) -> Floats:
-    x = np.arange(-60, 61)
-    p, q = (np.exp(-0.4 * np.abs(x - centre)) for centre in (0, 2))
-    return _discrete(epsilons, list(p / p.sum()), list(q / q.sum()))
 
 
 def _both(shares: Any) -> Any:
@@ -60,10 +42,8 @@ def _three(epsilons: Floats) -> Floats:
 
 LAWS: dict[str, Any] = {
     "gaussian": _both(lambda e: _gaussian(e, 0.8)),
-    "laplace": _both(lambda e: _laplace(e, 1.3)),
-    "geometric": _both(_geometric),
+    "wide gaussian": _both(lambda e: _gaussian(e, 1.3)),
     "three outcomes": _three,
-    "randomised response": _both(lambda e: _discrete(e, [0.77, 0.23], [0.23, 0.77])),
 }
 """Shares (1, 2, epsilons, 2) of both sides in the sets {L > ε} of exact L."""
 
@@ -78,39 +58,6 @@ def _draw(rng: np.random.Generator, shares: Floats, size: int) -> Ints:
             drawn = rng.multinomial(size, parts / parts.sum())
             out[(*place, slice(None), side)] = drawn[1:][::-1].cumsum()[::-1]
     return out
-
-
-def _levels(taught: Floats, test: Ints, epsilons: Floats, train: int, failure: float) -> Floats:
-    ranked = taught[..., 0] - np.exp(epsilons) * taught[..., 1]
-    level = share_level(ranked, ranked.shape, failure)
-    return anchor_level(level, taught, test, epsilons, np.array([[[train]]]))
-
-
-def _bounds(name: str, run: int, epsilons: Floats, train: int, test: int) -> tuple[Floats, Floats]:
-    """Bounds of one study of exact sets, and the exact δ, (1, 2, epsilons)."""
-    shares, rng = LAWS[name](epsilons), np.random.default_rng([run, len(name), epsilons.size])
-    taught, found = _draw(rng, shares, train) / train, _draw(rng, shares, test)
-    sizes = np.full(found.shape, test)
-    level = _levels(taught, sizes, epsilons, train, 1.0 - CONFIDENCE)
-    lower = make_cells(found, sizes, taught, epsilons, level, CONFIDENCE, lower_bounds).lower
-    return lower, np.maximum(0.0, shares[..., 0] - np.exp(epsilons) * shares[..., 1])
-
-
-def _held(name: str, runs: int) -> float:
-    """Share of studies all of whose bounds hold; grids and sizes take turns."""
-    held = 0
-    for run in range(runs):
-        epsilons = np.linspace(0.0, (1.0, 2.0)[run % 2], (5, 21, 90)[run % 3])
-        lower, delta = _bounds(name, run, epsilons, (300, 3000)[run // 2 % 2], (2000, 500)[run // 3 % 2])
-        held += bool((lower <= delta + 1e-12).all())
-    print(f"{name}: share of {runs} studies whose bounds all hold: {held / runs:.4f}")
-    return held / runs
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LAWS)
-def test_all_bounds_hold_together(name: str) -> None:
-    assert _held(name, RUNS) >= CONFIDENCE - 4 * np.sqrt(CONFIDENCE * (1 - CONFIDENCE) / RUNS)
 
 
 @pytest.mark.slow
@@ -159,10 +106,10 @@ def test_what_a_region_implies_is_its_smallest_value() -> None:
 
 def test_pairs_are_bounded_alike_however_many_are_at_once() -> None:
     epsilons = np.linspace(0.0, 2.0, 21)
-    shares = np.concatenate([LAWS[name](epsilons) for name in ("gaussian", "three outcomes", "laplace")])
+    shares = np.concatenate([LAWS[name](epsilons) for name in ("gaussian", "three outcomes", "wide gaussian")])
     rng, test = np.random.default_rng(4), np.full(shares.shape, 5000)
     taught, counts = _draw(rng, shares, 1000) / 1000, _draw(rng, shares, 5000)
-    given = counts, test, taught, epsilons, share_level(None, (3, 2, 21), 0.05), CONFIDENCE, lower_bounds
+    given = counts, test, taught, epsilons, share_level(None, (3, 2, 21), 0.05), 0.8, lower_bounds
     whole = make_cells(*given)
     with patch("hpcdp.notions.spectrum._AT_ONCE", 2 * 2 * 21):
         cut = make_cells(*given)
@@ -174,7 +121,7 @@ def test_pairs_are_bounded_alike_however_many_are_at_once() -> None:
 def test_levels_stay_with_their_pair_and_direction() -> None:
     rng = np.random.default_rng(3)
     epsilons = np.linspace(0.0, 2.0, 21)
-    shares = np.concatenate([LAWS[name](epsilons) for name in ("gaussian", "three outcomes", "laplace")])
+    shares = np.concatenate([LAWS[name](epsilons) for name in ("gaussian", "three outcomes", "wide gaussian")])
     taught, test = _draw(rng, shares, 1000) / 1000, np.full(shares.shape, 5000)
     level = share_level(rng.random(taught.shape[:3]), taught.shape[:3], 0.05)
     taught[1, 0, 4, 0] = np.nan
@@ -187,23 +134,3 @@ def test_levels_stay_with_their_pair_and_direction() -> None:
         level[2:, 1:, 7:8], taught[2:, 1:, 7:8], test[2:, 1:, 7:8], epsilons[7:8], np.full((1, 1, 1, 1), 1000)
     )
     np.testing.assert_allclose(alone, level[2:, 1:, 7:8], rtol=1e-12)
-
-
-def test_each_side_is_weighed_by_its_own_number_of_outputs() -> None:
-    """Sets that differ in the inflated side alone: how many outputs of the other side there were tells nothing of them."""
-    epsilons = np.linspace(0.5, 2.0, 7)
-    inflated = 0.02 * np.exp(-epsilons)
-    taught = np.broadcast_to(np.stack([np.full(7, 0.3), inflated], axis=-1), (1, 2, 7, 2)).copy()
-    level, test = np.full((1, 2, 7), 0.05 / 14), np.full(taught.shape, 10**6)
-
-    def placed(first: int, second: int) -> Floats:
-        return anchor_level(level, taught, test, epsilons, np.array([[[[first, second]]]]))
-
-    many = placed(10**9, 10**5)
-    np.testing.assert_allclose(placed(10**12, 10**5), many, rtol=1e-3)
-    assert not np.allclose(placed(10**9, 10**8), many, rtol=1e-2)
-    np.testing.assert_array_equal(placed(10**4 - 1, 10**5), level)  # less than a hundredth of the test's: it stays
-    assert (placed(10**4, 10**5) != level).any()
-    for seen in (0.0, 0.5, 1.0):  # training that promises nothing: an anchor still
-        found = anchor_level(level, np.full(taught.shape, seen), test, epsilons, np.array([[[[10**5, 10**5]]]]))
-        np.testing.assert_allclose(found.sum(axis=-1), 0.025)

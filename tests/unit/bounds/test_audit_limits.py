@@ -7,17 +7,14 @@ import math
 import numpy as np
 import pytest
 from auditing import counted, swapped
-from results import changed
 from scipy.special import betaincc
 from true_claims import COUNTS, GAMMA, LIMITS, TRUE, claim, true_epsilons
 
 from hpcdp.analytic import GaussianShift, LaplaceShift, toy_dpsgd_pair
-from hpcdp.errors import StudyError
 from hpcdp.notions.box import epsilon_lower, error_limits, margins, mu_lower, promises
 from hpcdp.report.audit import report
 from hpcdp.results.audit import audit
 from hpcdp.study.claims import Claim
-from hpcdp.study.combinations import method_named
 
 # Limits of errors, and what they leave of a claim
 
@@ -159,20 +156,3 @@ def test_few_training_outputs_do_not_send_the_test_to_rare_events():
     for train, eta in ((100, 1.0), (100_000, 9.0)):
         result = counted([[[1000, 7000], [0, 3200]]], training, [1.0, 9.0], test=10_000, train=train)
         assert audit(result, claim("gaussian(mu=0.5)")).worst.eta == eta
-
-
-def test_results_that_cannot_be_audited():
-    good = some_counts()
-    literal = changed(good)
-    literal.__dict__["method"] = method_named("figure-1")
-    none = changed(good)
-    del none.arrays["eta"]
-    incomplete = changed(good)
-    object.__setattr__(incomplete, "complete", False)
-    for result, words in (
-        (literal, "accepted by audit: every other loss"),
-        (none, "etas: none"),
-        (incomplete, "hpcdp resume nowhere.zarr"),
-    ):
-        with pytest.raises(StudyError, match=words):
-            audit(result, claim("dp(epsilon=1)"))

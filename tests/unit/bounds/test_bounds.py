@@ -1,9 +1,8 @@
-"""Exactness, tightness and speed of the binomial bounds, against exact sums by NumPy, SciPy and decimal arithmetic."""
+"""Exactness and tightness of the binomial bounds, against exact sums by NumPy and SciPy."""
 
 from __future__ import annotations
 
 import math
-from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -64,21 +63,6 @@ def grid_bound(x0: int, n0: int, x1: int, n1: int, c: float, level: float, point
     return kept
 
 
-def upper_tail(x: int, n: int, p: float) -> float:
-    """P(X >= x) for x above the mean, in 60 digits."""
-    with localcontext() as context:
-        context.prec = 60
-        share = Decimal(p)
-        term = (1 - share) ** (n - x) * share**x * math.comb(n, x)
-        total = Decimal(0)
-        for k in range(x, n + 1):
-            total += term
-            term *= Decimal(n - k) * share / (Decimal(k + 1) * (1 - share))
-            if term < total * Decimal("1e-20"):
-                break
-        return float(total)
-
-
 # --- limits of one proportion
 
 
@@ -94,12 +78,6 @@ def test_limits_fail_with_just_less_than_their_level(n: int, level: float) -> No
     # loose by the blocks of the sum (share 1/16 of a deviation: 1/16^2/24), and by one rounding of a number near 1
     assert (at_lower > -2e-4 - n * 2.3e-16).all()
     assert (at_upper > -2e-4 - x * 2.3e-16 / lower).all()
-
-
-@pytest.mark.parametrize("n, x", [(10**9, 1000), (10**9, 3), (10**11, 40), (2**18, 700)])
-def test_lower_limit_against_sixty_digits(n: int, x: int) -> None:
-    for level in (0.05, 1e-8):
-        assert 1.0 - 1e-5 < upper_tail(x, n, float(binomial_lower(x, n, level))) / level <= 1.0
 
 
 def test_limits_of_none_and_all() -> None:
@@ -194,46 +172,6 @@ def test_coverage_by_full_enumeration(n0: int, n1: int, level: float) -> None:
             assert failure.max() <= level * (1.0 + 1e-9)
         # the joint bound spends more of its level, which is what makes it tighter
         assert worst["joint_lower"] > worst["split_lower"]
-
-
-ONCE_WIDE = [
-    (115_810, 225_164, 247_203, 882_673, 1.7529444735297628, 0.01067097517657153),
-    (17_825, 52_211, 246_569, 856_126, 1.0122270723496611, 7.227488731406804e-08),
-    (53_440, 59_190, 346_577, 603_265, 1.5199844946067385, 0.024332702318901944),
-]
-"""Cells whose margin was 2 to 4 times as wide as their neighbours': most of a sum lay above the first block of its table."""
-
-
-@pytest.mark.slow
-def test_no_cell_of_many_counts_is_far_from_normal() -> None:
-    rng = np.random.default_rng(20261123)
-    n0, n1 = (np.floor(10.0 ** rng.uniform(4.5, 6.5, 3000)) for _ in range(2))
-    a, b = rng.uniform(0.1, 0.9, (2, 3000))
-    c, level = np.exp(rng.uniform(0.0, 2.0, 3000)), 10.0 ** rng.uniform(-7.0, -1.3, 3000)
-    x0, x1 = np.rint(a * n0), np.rint(b * n1)
-    x0[:3], n0[:3], x1[:3], n1[:3], c[:3], level[:3] = np.transpose(ONCE_WIDE)
-    margin = x0 / n0 - c * x1 / n1 - joint_lower(x0, n0, x1, n1, c, level)
-    positive = x0 / n0 > c * x1 / n1  # elsewhere the search is coarse
-    ratio = margin / standard_error(x0, n0, x1, n1, c) / -ndtri(0.95 * level)
-    assert positive.sum() > 300
-    assert positive[:3].all()
-    assert ratio[positive].min() > 0.97
-    assert ratio[positive].max() < 1.1
-
-
-@pytest.mark.slow
-def test_bounds_below_a_floor_are_not_looked_for_and_others_are_as_ever() -> None:
-    rng = np.random.default_rng(5)
-    for low, high in ((1.0, 2.0), (1.0, 3.0), (2.0, 6.0)):
-        n0, n1 = (np.floor(10.0 ** rng.uniform(low, high, 2000)).astype(int) for _ in range(2))
-        b, c = rng.random(2000) ** 3, np.exp(rng.uniform(0.0, 3.0, 2000))
-        x0 = rng.binomial(n0, np.clip(c * b * (1.0 + rng.normal(0.0, 0.3, 2000)), 0.0, 1.0))  # near a = c·b
-        cells = (x0, n0, rng.binomial(n1, b), n1, c, 10.0 ** rng.uniform(-7.0, -0.5, 2000))
-        every = joint_lower(*cells)
-        for floor in (0.0, 0.05):
-            found = joint_lower(*cells, floor=floor)
-            np.testing.assert_array_equal(np.maximum(found, floor), np.maximum(every, floor))
-        assert (found[every < 0.0] == -c[every < 0.0]).mean() > 0.5, "most of them without a search"
 
 
 @pytest.mark.slow

@@ -62,10 +62,6 @@ def walking(rng, size, side, near=0.3):
     return side - 0.5 + np.array([found := near * found + step for step in steps])
 
 
-def drifting(rng, size, side):
-    return side - 0.5 + np.linspace(0.0, 1.5, size) + rng.normal(size=size)
-
-
 def warming(rng, size, side):
     """By half a standard deviation, from the first output of a call to its last."""
     return side - 0.5 + np.linspace(0.0, 0.5, size) + rng.normal(size=size)
@@ -102,7 +98,7 @@ def test_independent_draws_raise_no_alarm(draw, runs):
         assert binom.sf((found < level).sum() - 1, runs, level) > 1e-6
 
 
-@pytest.mark.parametrize("draw", [repeated, walking, drifting, warming, twins, shifted_twins])
+@pytest.mark.parametrize("draw", [repeated, walking, warming, twins, shifted_twins])
 def test_draws_that_depend_on_each_other_are_seen(draw):
     rng = np.random.default_rng(8)
     assert max(p_value(draw, rng) for _ in range(5)) < ALARM
@@ -201,21 +197,6 @@ def test_dependence_withholds_every_certified_bound():
         (words,) = json.loads(to_json([found]))["warnings"]
         assert words.startswith("draws depend on each other")
     assert result.to_dict()["warnings"][0].startswith("draws depend on each other")
-
-
-def twice(database, size, rng, *, first):
-    """Each output twice, up to a millionth."""
-    return database[0] + np.repeat(rng.laplace(size=size // 2 + 1), 2)[first : first + size] + 1e-6 * rng.random(size)
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_outputs_that_come_twice_in_one_chunk_withhold_every_bound(first):
-    """Of a function, whose outputs may be NaN, so that its counter is one within another."""
-    result = spectrum(
-        twice, [0.0], [1.0], epsilons=[0.0, 0.9], seed=2, parameters={"first": first}, train=4000, test=20_000
-    )
-    assert result["dependence"].max() < ALARM
-    assert not result["lower"].any()
 
 
 @pytest.mark.promise

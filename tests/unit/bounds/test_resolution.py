@@ -150,24 +150,6 @@ def test_where_delta_is_0_few_runs_resolve_anything(name):
     assert false <= MOST < wrong
 
 
-@pytest.mark.slow
-def test_other_ways_resolve_little_where_delta_is_0():
-    """Errors of `literal-knn` and blocks of `reuse`, at Laplace's own ε = 1 and beyond."""
-    rng, epsilons = np.random.default_rng(42), np.array([0.5, 1.0, 1.1])
-    a, b, _ = SETS["laplace"]
-    risk = 0.5 * np.exp(-epsilons) * (1.0 - np.maximum(0.0, a - np.exp(epsilons) * b))
-    tests = np.full((RUNS, 2, 3), 4000)
-    found = {"literal": resolve("figure-1", epsilons, errors=rng.binomial(tests, risk), tests=tests)}
-    sizes = np.array([125, 125, 250, 500, 1000])
-    blocks = np.stack([rng.binomial(sizes, p, (RUNS, 2, 1, 5)) for p in (a, b)], axis=-1)
-    blocks = np.broadcast_to(blocks, (RUNS, 2, 3, 5, 2))
-    found["reuse"] = resolve("cross-fitting", epsilons, block_exceed=blocks, block_test=sizes)
-    false = {name: int(cells[..., 1:].any(axis=(1, 2)).sum()) for name, cells in found.items()}
-    print(false)
-    assert max(false.values()) <= MOST
-    assert min(cells[..., 0].mean() for cells in found.values()) > 0.9
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0])
 def test_so_many_samples_do_resolve(epsilon):
     """At counts as expected, and not with a tenth less."""
@@ -232,35 +214,3 @@ def test_no_zero_is_printed_as_an_estimate(result):
     some = measured("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=7, train=20000, test=60000, epsilons=[0.0, 1.0])
     assert some.resolution.warnings == ()  # where all is resolved
     assert "*" not in table_of(some)
-
-
-def test_few_outputs_in_a_set_are_no_estimate(result):
-    """40 outputs in the set and none of the other side: told from 0 where e^ε is small, else one more might outweigh them all."""
-    exceed, delta = result["exceed"].copy(), result["delta"].copy()
-    exceed[0, 0, 3:], delta[0, 0, 3:] = [40, 0], 40 / 60000  # ε = 2, 6, 7
-    exceed[0, 1, 4:], delta[0, 1, 4:] = 0, 0.0
-    made = changed(result, exceed=exceed, delta=delta, lower=np.zeros(delta.shape), spectrum_delta=delta[0, 0])
-    made = changed(made, spectrum_lower=np.zeros(6), spectrum_direction=np.zeros(6, int))
-    assert made.resolution.cells[0, 0].tolist() == [True] * 4 + [False] * 2
-    assert made.resolution.limit(4) > 40 / 60000
-    assert re.search(r"at ε = 6 about 3.\de\+06 test samples per database \(now", made.resolution.warnings[1])
-
-
-def test_beyond_an_unresolved_level_nothing_is_resolved(result):
-    """ε = 1 holds nothing, ε = 2 twice what it should by chance: no table shows it, whatever order the ε have."""
-    exceed, delta, lower = (result[name].copy() for name in ("exceed", "delta", "lower"))
-    exceed[0, 0, 2:], delta[0, 0, 2:], lower[0, 0, 2:] = [[0, 0], [30, 0], [0, 0], [0, 0]], [0, 5e-4, 0, 0], 0.0
-    for order in (np.arange(6), np.array([3, 0, 5, 2, 1, 4])):
-        made = changed(
-            result,
-            epsilon=result["epsilon"][order],
-            exceed=exceed[:, :, order],
-            delta=delta[:, :, order],
-            lower=lower[:, :, order],
-            **{f"spectrum_{n}": v for n, v in (("pair", np.zeros(6, int)), ("direction", np.zeros(6, int)))},
-            spectrum_delta=delta[0, 0, order],
-        )
-        cells, rows = made.resolution.cells[..., np.argsort(order)], made.resolution.rows[np.argsort(order)]
-        assert cells[0, 0].tolist() == rows.tolist() == [True, True, False, False, False, False]
-        np.testing.assert_array_equal(cells[0, 1], result.resolution.cells[0, 1])
-        assert made.resolution.limit(int(np.flatnonzero(order == 3)[0])) > 5e-4

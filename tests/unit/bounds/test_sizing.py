@@ -1,4 +1,4 @@
-"""Sizes that targets decide, whether planned tests are long enough, and the sizes after which a bound would pass a claim."""
+"""Sizes that targets decide and what a plan says of them, whether planned tests are long enough, and sizes that pass a claim."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import math
 import numpy as np
 import pytest
 from scipy.special import ndtr
+from studies import make_study
 
-from hpcdp.analytic import GaussianShift
+from hpcdp.analytic import GaussianShift, LaplaceShift
+from hpcdp.driver.plan import plan
 from hpcdp.engine.derived import fewest
 from hpcdp.methods.sample_split.method import METHOD
 from hpcdp.methods.sample_split.targets import (
     forecast_target,
+    foresee,
     next_sizes,
     rates_of,
     target_column,
@@ -82,44 +85,6 @@ def histories(mu, epsilon, start, direction, error, runs):
     return found
 
 
-@pytest.mark.parametrize("seen", [(10**15, 10**15), (10**14, 10**15), (10**15, 10**14)])
-def test_each_side_of_the_tallies_is_weighed_by_its_own_number(seen):
-    """The forecast's error, what equal sides would tell, and what is drawn in their place, against the exact variances."""
-    a, b = curve_shares(np.array([4.0]))[0][0], curve_shares(np.array([4.0]))[1][0]
-    shares, variances = np.broadcast_to([a, b], (2, 2)), (a * (1 - a), np.exp(8.0) * b * (1 - b))
-    for direction in ("forward", "reverse"):
-        target = Target(epsilon=4.0, direction=direction)
-        v = variances if direction == "forward" else variances[::-1]  # of one draw of D and of D'
-        forecast = forecast_target(target, 4.0, shares, seen)
-        error = math.sqrt(v[0] / seen[0] + v[1] / seen[1])
-        assert forecast.high - forecast.delta == pytest.approx(3.0 * error, rel=1e-6)
-        equal = forecast.told * seen[0]
-        assert equal == pytest.approx(sum(v) / error**2, rel=1e-6)
-        d, d_prime = forecast.tallies
-        assert v[0] / d + v[1] / d_prime == pytest.approx(sum(v), rel=1e-6)
-        ratio = d_prime / d if direction == "forward" else d / d_prime
-        assert ratio == pytest.approx(min(4.0, math.sqrt(variances[1] / variances[0])), rel=1e-6)
-        assert d + d_prime < 2.0
-        a1, b1 = (share[0] for share in curve_shares(np.array([1.0])))  # 1.5 to 1: too little to save
-        assert forecast_target(target, 1.0, np.broadcast_to([a1, b1], (2, 2)), seen).tallies == (1.0, 1.0)
-
-
-def test_one_direction_takes_fewer_draws():
-    a, b = curve_shares(np.array([4.0]))
-    shares = np.broadcast_to(np.stack([a, b], axis=-1), (2, 1, 2))[:, 0]
-    tallied = (10**17, 10**17)  # neither errors nor one output more make a difference
-    both = forecast_target(Target(epsilon=0.5), 4.0, shares, tallied)
-    for direction in ("forward", "reverse"):
-        one = forecast_target(Target(epsilon=0.5, direction=direction), 4.0, shares, tallied)
-        first, second = a[0] * (1 - a[0]), np.exp(8.0) * b[0] * (1 - b[0])
-        ratio = np.sqrt(second / first)
-        assert one.ratio == pytest.approx(ratio if direction == "forward" else 1 / ratio)
-        # two equal sides against the best split: 2 (v0 + v1) against (√v0 + √v1)²
-        saved = (np.sqrt(first) + np.sqrt(second)) ** 2 / (2 * (first + second))
-        assert one.draws / both.draws == pytest.approx(saved)
-        assert saved < 0.7
-
-
 # Outputs after which a bound would pass a claim
 
 
@@ -133,3 +98,50 @@ def test_fewest_is_exact_where_it_can_be():
     assert fewest(lambda n: n >= 777, 1000) == 1000
     assert 10**9 <= fewest(lambda n: n >= 10**9, 1) <= 1.001 * 10**9
     assert fewest(lambda n: n < 0, 1) is None
+
+
+@pytest.mark.parametrize(("mu", "epsilon"), [(1.0, 3.0), (0.3, 0.7), (2.0, 0.0)])
+def test_rates_of_normal_noise(mu, epsilon):
+    a, b = rates_of(GaussianShift(mu).spectrum, epsilon)
+    assert a == pytest.approx(ndtr(mu / 2 - epsilon / mu), rel=1e-3)
+    assert b == pytest.approx(ndtr(-mu / 2 - epsilon / mu), rel=1e-3)
+
+
+def test_rates_of_laplace_noise():
+    # L > ε on a half-line that has P = 1 − e^((ε − 1)/2)/2 and Q = e^(−(1 + ε)/2)/2
+    a, b = rates_of(LaplaceShift(1.0).spectrum, 0.4)
+    assert a == pytest.approx(1 - math.exp(-0.3) / 2, rel=1e-4)
+    assert b == pytest.approx(math.exp(-0.7) / 2, rel=1e-4)
+
+
+def study_with(claim=None, **target):
+    study = make_study(
+        "gaussian",
+        {"sigma": 1.0},
+        [([0.0], [1.0])],
+        seed=1,
+        train=1000,
+        epsilons=[0.0, 1.0, 3.0, 12.0],
+        keep="none",
+        target=target,
+    )
+    return study.model_copy(update={"study": study.study.model_copy(update={"claim": claim})})
+
+
+def test_draws_give_the_error_that_is_asked_for():
+    study = study_with("gaussian(mu=1)", epsilon=3.0, relative_error=0.05)
+    words, draws = foresee(study)
+    assert "gaussian(mu=1)" in words
+    a, b, delta = ndtr(-2.5), ndtr(-3.5), float(GaussianShift(1.0).delta(3.0))
+    error = math.sqrt((a * (1 - a) + math.exp(6.0) * b * (1 - b)) / draws)
+    assert error == pytest.approx(0.05 * delta, rel=1e-3)
+    by_delta, draws_by_delta = foresee(study_with("gaussian(mu=1)", delta=1e-3, relative_error=0.05))
+    assert (by_delta, draws_by_delta) == (words, draws), "the last ε of the grid with δ of 10⁻³ is 3"
+    assert foresee(study_with(epsilon=3.0)) is None
+
+
+def test_plans_say_it():
+    assert "at most 1.0e+11 test draws per database" in " ".join(str(plan(study_with(epsilon=3.0), 2)).split())
+    text = " ".join(str(plan(study_with("gaussian(mu=1)", epsilon=12.0), 2)).split())
+    assert "raise target.most" in text
+    assert "δ is 0" in " ".join(str(plan(study_with("dp(epsilon=2)", epsilon=3.0), 2)).split())

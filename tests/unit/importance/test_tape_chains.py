@@ -1,4 +1,4 @@
-"""Chained proposals: exact weights, known densities, draws that have them; and they reach what a product of tilts does not."""
+"""Chained proposals: exact weights, known densities, and draws that have them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy import stats
 from tapes import by_rows, check_mean, one_by_one
 
 from hpcdp.importance import _chain_kernels as chain
-from hpcdp.importance.chains import Near, is_score
+from hpcdp.importance.chains import Near
 from hpcdp.importance.curve import weighted_sums
 from hpcdp.importance.fit import fit
 from hpcdp.importance.generator import Tape
@@ -224,32 +224,6 @@ def test_chains_that_end_at_every_place(name: str) -> None:
     check_mean(weights * out[:, 0] * out[:, 2], float(law.mean()) ** 2, name)
 
 
-ROUGH: dict[str, tuple[tuple[float, ...], tuple[float, ...], float, float]] = {
-    "a step, then none": ((STEP, 0.0), (1.0, 0.7), 5.3, 0.2),
-    "none, then a step": ((0.0, STEP), (1.0, 1.0), 3.2, 0.5),
-    "halves": ((STEP,) * 3, (0.5 + 2.0**-53, 0.5 - 2.0**-54, 1.0), 7.25, 0.5),
-    "below 0": ((0.0, 0.0), (1.0, 0.6), -4.0, 0.9),
-    "steps below 0": ((STEP,) * 3, (1.0, 0.4, 0.6), -9.0, 0.9),
-}
-"""Steps, coefficients, threshold and how far a chain goes above it, that force it beyond its end, or a step onto a rounding."""
-
-
-@pytest.mark.parametrize("name", ROUGH)
-def test_no_draw_of_a_chain_that_ends_is_missed(name: str) -> None:
-    """What a chain draws, it has a density of, which is the product of its places' densities."""
-    steps, coefficients, t, upper = ROUGH[name]
-    component = ended(steps, coefficients, t, upper)
-    tape = Tape(8, join([component], np.array([0.3, 0.7])), SIZE, True)
-    tape.exponential(size=(SIZE, len(steps)))
-    (entry,), (strata, _) = tape.entries(), tape.strata(np.arange(SIZE))
-    found = ratios_of(tape, np.arange(SIZE), [component])[:, 1]
-    assert np.isfinite(found[strata == 1]).all()
-    few = np.concatenate([np.arange(300), np.flatnonzero(strata == 1)[:3_000]])
-    exact = [literal("exponential", component["exponential"], entry.values[i])[0] for i in few]
-    np.testing.assert_allclose(found[few], exact, rtol=1e-9, atol=1e-9)
-    check_mean(np.exp(tape.log_weights(np.arange(SIZE))[0]), 1.0, name)
-
-
 @pytest.mark.parametrize("terms, chance", [(3, 0.55), (2, 0.3)])
 def test_draws_on_tiles_tell_probabilities_by_their_integrals(terms: int, chance: float) -> None:
     """Of values that have a tile of their own, and of two that share one, beside exact ones; and how well they are told."""
@@ -277,40 +251,6 @@ def test_draws_on_tiles_tell_probabilities_by_their_integrals(terms: int, chance
         assert abs(share[value] - exact[value]) < 5.0 * math.sqrt(variance[value]), value
     assert (variance[[8, 9]] < 0.2 * plain[[8, 9]]).all()
     np.testing.assert_allclose(variance[[4, 6]], plain[[4, 6]])
-
-
-@pytest.mark.parametrize("terms, chance, least", [(3, 0.4, 28), (4, 0.7, 16), (2, 0.25, 40)])
-def test_a_chain_is_as_wide_as_the_plane_of_a_sum(terms: int, chance: float, least: int) -> None:
-    """Of a sum of geometric variates a chain, learned from product draws, has a hundredth of their variance."""
-
-    def draw(tape: Tape) -> Floats:
-        return np.asarray(tape.geometric(chance, (tape.size, terms)).sum(axis=1), np.float64)
-
-    scale = least / terms * -math.log1p(-chance)
-    tilt = {"exponential": np.full((terms, 1), scale)}
-    tape = Tape(3, join([tilt], np.array([0.125, 0.875])), 1 << 16, True)
-    out, weights = draw(tape), np.exp(tape.log_weights(np.arange(1 << 16))[0])
-    inside, near = np.flatnonzero(out >= least), np.flatnonzero(out >= least - 3)
-    elite = [Elite(tape, inside, weights[inside], out[inside])]
-    beside = Near([Elite(tape, near, weights[near], out[near])], np.where(out[near] >= least, 0, -1))
-    (found,) = (one for _, one in fit(elite, near=beside) if is_chain(one))
-    exact = float(stats.nbinom(terms, chance).sf(least - terms - 1))
-    variances = []
-    for component in (tilt, found):
-        again = Tape(4, join([component], np.array([0.125, 0.875])), 1 << 16, True)
-        x = np.where(draw(again) >= least, np.exp(again.log_weights(np.arange(1 << 16))[0]), 0.0)
-        strata = again.strata(np.arange(x.size))[0]
-        variances.append(sum(float(x[strata == k].var()) * float((strata == k).mean()) for k in (0, 1)))
-        assert abs(x.mean() - exact) < 5.0 * math.sqrt(variances[-1] / x.size)  # false alarm: 6e-7 each
-    assert variances[1] < 0.01 * variances[0]
-
-
-@pytest.mark.parametrize("power", [0, 1000, -1000])
-def test_the_unit_of_outputs_does_not_decide_what_a_score_tells(power: int) -> None:
-    tape = Tape(3, Proposal.plain(), 1 << 12, True)
-    x = tape.normal(size=(tape.size, 2))
-    assert is_score(tape, np.ldexp(x.sum(axis=1), power))
-    assert not is_score(tape, np.ldexp(x.sum(axis=1) + 0.5 * x.prod(axis=1), power))
 
 
 @pytest.mark.parametrize("shift", [0.0, -3.0])

@@ -1,4 +1,4 @@
-"""Random tapes: what proposals draw has their law, and weights make up for it, whatever a mechanism asks for."""
+"""Random tapes: what proposals draw has its law, weights make up for it, and each output gets what is its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from scipy import stats
 from some_slow import some_slow
 from tapes import (
     LAWS,
-    PLACES,
     PLAIN_ONLY,
     RARE,
     by_rows,
@@ -27,7 +26,6 @@ from tapes import (
 )
 
 from hpcdp.errors import MechanismError
-from hpcdp.importance import tape as noted
 from hpcdp.importance.generator import Tape
 from hpcdp.importance.kinds import Proposal
 
@@ -133,27 +131,6 @@ def test_sizes_of_zero_and_wrong_arguments_are_numpys() -> None:
                 wrong(tape)
 
 
-@pytest.mark.parametrize("size", [-1, (2, -3), 1 << 58])
-@pytest.mark.parametrize("rows", [False, True])
-def test_what_could_not_be_drawn_takes_no_place(rows: bool, size: Any) -> None:
-    """A mechanism that catches the error of a size goes on with variates that it has not had."""
-    asked = (4,) if rows else None
-
-    def drawn(has_tried: bool) -> list[Any]:
-        whole = Tape(3, proposal(), 4, rows)
-        tape = whole.generator(0)
-        found = [tape.normal(size=asked)]
-        if has_tried:
-            with pytest.raises((ValueError, MemoryError)):
-                tape.normal(size=size)
-        found.append(tape.normal(size=asked))
-        tape.close()
-        assert whole.entries()[0].used[0] == 2
-        return np.asarray(found).tolist()
-
-    assert drawn(True) == drawn(False)
-
-
 def test_types_are_numpys() -> None:
     numpys = np.random.default_rng(1)
     for rows in (False, True):
@@ -225,39 +202,107 @@ def test_whatever_is_asked_of_a_generator_whose_outputs_are_there_is_refused(nam
                 asked(generator)
 
 
-def test_no_output_is_weighed_of_none() -> None:
-    for rows in (False, True):
-        tape = Tape(2, proposal(), 8, rows)
-        generator = tape.generator(3)
-        for draw, _ in LAWS.values():
-            draw(generator, 8)
-        generator.close()
-        logs, errors = tape.log_weights(np.empty(0, np.int64))
-        assert logs.size == errors.size == 0
-        one, _ = tape.log_weights(np.array([3]))
-        assert np.array_equal(one, tape.log_weights(np.arange(8))[0][3:4])
+def random_number(g: Any) -> Any:
+    """The sum of a Poisson number of normals."""
+    return float(sum(g.normal() for _ in range(g.poisson(1.5))))
 
 
-def many_places(g: Any, n: Any) -> Any:
-    """The sum of the 2nd and the 10th of ten normals; a permutation and coins beside them."""
-    x = [g.normal(size=n) for _ in range(10)]
-    if n is None:
-        for _ in range(10):
-            g.permutation(3)
-            g.gamma(2.0)
-    for _ in range(10):
-        g.integers(0, 2, n)
-    return x[1] + x[9]
+def rejection(g: Any) -> Any:
+    """A normal above 0.5, by rejection."""
+    while (x := g.normal()) <= 0.5:
+        pass
+    return x
+
+
+def batch(g: Any) -> Any:
+    """Items 0 to 4 of a random number, without replacement; how large the largest is."""
+    some = g.choice(5, g.integers(1, 4), replace=False)
+    return int(some.max())
+
+
+def compound(x: float) -> float:
+    return sum(stats.poisson(1.5).pmf(k) * (stats.norm(0, math.sqrt(k)).cdf(x) if k else x >= 0.0) for k in range(40))
 
 
 @pytest.mark.slow
-def test_places_beyond_those_that_are_kept_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a mechanism that draws a million numbers for an output does not fill the memory."""
-    monkeypatch.setattr(noted, "_MOST_KEPT", 1)
-    for out, tape in (
-        by_rows(many_places, proposal(2), 3),
-        one_by_one(lambda g: many_places(g, None), proposal(2), 3, 3_000),
-    ):
-        check_weights(out, tape, quantiles(stats.norm(0.0, math.sqrt(2.0))), "kept")
-        for entry in tape.entries():
-            assert entry.used.max() <= PLACES
+def test_loops_with_a_random_number_of_variates() -> None:
+    cuts = (-1.0, 0.3, 1.7)
+    out, tape = one_by_one(random_number, proposal(6, 0.7), 3, 6_000)
+    check_weights(out, tape, [(lambda x, c=c: x <= c, compound(c)) for c in cuts], "compound")
+    out, tape = one_by_one(rejection, proposal(7, 0.5), 3, 6_000)
+    law = stats.truncnorm(0.5, np.inf)
+    check_weights(out, tape, quantiles(law), "rejection")
+    out, tape = one_by_one(batch, proposal(9, 0.7), 3, 6_000)
+    exact = [
+        (lambda x, c=c: x <= c, float(np.mean([math.comb(c + 1, k) / math.comb(5, k) for k in (1, 2, 3)])))
+        for c in (1, 2, 3)
+    ]
+    check_weights(out, tape, exact, "batch")
+
+
+def first_of(g: Any) -> Any:
+    return g.permutation(4)[0]
+
+
+def first_shuffled(g: Any) -> Any:
+    items = np.arange(8).reshape(2, 4)
+    g.shuffle(items, axis=1)
+    return items[1, 0] - 4
+
+
+def first_of_list(g: Any) -> Any:
+    items = [0, 1, 2, 3]
+    g.shuffle(items)
+    return items[0]
+
+
+def first_permuted(g: Any) -> Any:
+    return g.permuted(np.arange(4))[0]
+
+
+def of_one_trial(g: Any) -> Any:
+    return int(g.multinomial(1, [0.25] * 4).argmax())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("style", (first_of, first_shuffled, first_of_list, first_permuted, of_one_trial))
+def test_orders(style: Any) -> None:
+    out, tape = one_by_one(style, proposal(3), 5, 5_000)
+    check_weights(out, tape, [(lambda x, k=k: x == k, 0.25) for k in range(4)], style.__name__)
+    plain, _ = one_by_one(style, Proposal.plain(), 5, 8_000)
+    assert stats.chisquare(np.bincount(plain, minlength=4)).pvalue > RARE
+
+
+def test_orders_and_trials_by_rows() -> None:
+    def permuted(g: Any, n: int) -> Any:
+        return g.permuted(np.tile(np.arange(4), (n, 1)), axis=1) @ np.array([1, 10, 100, 1000])
+
+    out, tape = by_rows(permuted, proposal(3), 5)
+    values = np.unique(out)
+    assert values.size == 24
+    check_weights(out, tape, [(lambda x, v=v: x == v, 1.0 / 24.0) for v in values[:5]], "permuted")
+    out, tape = by_rows(lambda g, n: g.multinomial(1, [0.2, 0.3, 0.5], n) @ np.arange(3), proposal(3), 5)
+    check_weights(out, tape, [(lambda x: x == 1, 0.3), (lambda x: x == 2, 0.5)], "multinomial")
+    out, tape = by_rows(
+        lambda g, n: g.multivariate_normal([0.0, 1.0], [[2.0, 1.0], [1.0, 2.0]], n).sum(axis=1), proposal(3), 5
+    )
+    check_weights(out, tape, quantiles(stats.norm(1.0, math.sqrt(6.0))), "multivariate_normal")
+    out, tape = by_rows(lambda g, n: g.dirichlet([0.5, 1.0, 1.5], n)[:, 0], proposal(3), 5)
+    check_weights(out, tape, quantiles(stats.beta(0.5, 2.5)), "dirichlet")
+
+
+def test_weights_of_two_laws_of_their_own_for_each_row() -> None:
+    """Means and chances that differ from row to row, and depend on what was drawn before."""
+
+    def chained(g: Any, n: int) -> Any:
+        shape = n if n else None
+        return g.poisson(np.exp(0.3 * g.normal(size=shape)))
+
+    exact = [
+        (lambda x, k=k: x <= k, float(stats.norm().expect(lambda z, k=k: stats.poisson.cdf(k, np.exp(0.3 * z)))))
+        for k in (0, 1, 3)
+    ]
+    out, tape = by_rows(chained, proposal(2), 8)
+    check_weights(out, tape, exact, "rows")
+    out, tape = one_by_one(lambda g: chained(g, 0), proposal(2), 8, 5_000)
+    check_weights(out, tape, exact, "one by one")

@@ -11,7 +11,6 @@ from tapes import proposal
 
 from hpcdp.importance.generator import Tape
 from hpcdp.importance.kinds import BINS, Proposal, join
-from hpcdp.importance.result import _whole
 
 Floats = NDArray[np.float64]
 
@@ -125,8 +124,3 @@ def test_the_bound_holds_where_terms_of_one_kind_cancel(kind: str, draw: Any, ro
     logs, bounds = tape.log_weights(np.arange(size))
     exact = np.array([reference(tape.entries(), mixture, i) for i in range(size)])
     assert (np.abs(logs.astype(WIDE) - exact) <= bounds).all()
-
-
-def test_sums_may_be_larger_than_what_an_integer_of_the_machine_holds() -> None:
-    totals = [3 << 70, (1 << 63) + 1]
-    assert _whole(np.array([divmod(total, 1 << 40) for total in totals], np.int64)) == totals

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -168,12 +165,6 @@ def redraws_all(_: Any, size: int, rng: Any) -> Any:
     return x
 
 
-def other_size(_: Any, size: int, rng: Any) -> Any:
-    if size not in (1, MANY):
-        raise ValueError("only 1 or a chunk")
-    return rng.normal(size=size)
-
-
 SAME = np.empty((1, 2))
 
 
@@ -190,16 +181,10 @@ ONE_BY_ONE: dict[str, tuple[Callable[..., Any], Any]] = {
     "rolled when both far": (rolled_when_both_far, NORMAL),
     "of the mean": (of_the_mean, NORMAL),
     "a shared number": (lambda _, size, rng: 0.6 * rng.normal() + 0.8 * rng.normal(size=size), NORMAL),
-    "a shared plain number": (lambda _, size, rng: rng.normal(size=size) + 1e-9 * rng.hypergeometric(5, 5, 5), NORMAL),
     "a loop inside": (lambda _, size, rng: [rng.normal() for _ in range(size)], NORMAL),
     "redraws": (redraws, TRUNCATED),
     "redraws all": (redraws_all, TRUNCATED),
-    "in blocks": (
-        lambda _, size, rng: np.concatenate([rng.normal(size=min(1_000, size - at)) for at in range(0, size, 1_000)]),
-        NORMAL,
-    ),
     "permuted rows": (lambda _, size, rng: rng.normal(size=size)[rng.permutation(size)], NORMAL),
-    "other sizes fail": (other_size, NORMAL),
     "the next output's above 6 only": (lambda _, size, rng: rolled(_, size, rng).clip(6.0), None),
     "reuses its array": (reuses_its_array, None),
 }
@@ -260,16 +245,6 @@ class Source:
         return float(self.ready.pop())
 
 
-def by_address(kept: list[Any], rng: Any, size: int) -> Any:
-    """Of the generator at this address, as which one after another may come."""
-    if not kept:
-        kept.append({})
-    ready = kept[0].setdefault(id(rng), [])
-    if not ready:
-        ready += rng.normal(size=4).tolist()
-    return rng.normal(size=size) + ready.pop()
-
-
 def swallowing(kept: list[Any], rng: Any, size: int) -> Any:
     """Draws from the generator of the call before, and catches what that raises."""
     kept.append(rng)
@@ -278,31 +253,9 @@ def swallowing(kept: list[Any], rng: Any, size: int) -> Any:
     return rng.normal(size=size)
 
 
-def in_a_generator(kept: list[Any], rng: Any, size: int) -> Any:
-    def numbers() -> Any:
-        while True:
-            yield from rng.normal(size=3)
-
-    if not kept:
-        kept.append(numbers())
-    return rng.normal(size=size) + next(kept[0])
-
-
-def in_a_thread(kept: list[Any], rng: Any, size: int) -> Any:
-    if not kept:
-        kept.append(ThreadPoolExecutor(1))
-    if len(kept) > 1:
-        found = kept.pop().result()
-    else:
-        found = 0.0
-    ahead = rng.normal()
-    kept.append(kept[0].submit(lambda: ahead))
-    return rng.normal(size=size) + found
-
-
 @pytest.mark.parametrize(
     "function",
-    (noise_of_five_before, counter, numpys_own, by_address, swallowing, in_a_generator, in_a_thread),
+    (noise_of_five_before, counter, numpys_own, swallowing),
 )
 def test_what_is_kept_between_outputs_or_comes_from_elsewhere_is_refused(function: Any) -> None:
     with pytest.raises(
@@ -311,60 +264,17 @@ def test_what_is_kept_between_outputs_or_comes_from_elsewhere_is_refused(functio
         find_rows([trial_of(keeping(function))], MANY, FEW)
 
 
-@functools.cache
-def source_of(rng: Any, block: int) -> Source:
-    return Source(rng, block)
-
-
-WEAKLY: Any = weakref.WeakKeyDictionary()
-
-
-def cached(_: Any, rng: Any) -> Any:
-    return rng.normal() + source_of(rng, 4).normal()
-
-
 def as_an_attribute(_: Any, rng: Any) -> Any:
     if not hasattr(rng, "source"):
         rng.source = Source(rng, 4)
     return rng.normal() + rng.source.normal()
 
 
-def by_weak_reference(_: Any, rng: Any) -> Any:
-    return rng.normal() + WEAKLY.setdefault(rng, Source(np.random.default_rng(0), 4)).block * rng.normal() / 4.0
-
-
-@pytest.mark.parametrize("mechanism", (cached, as_an_attribute, by_weak_reference))
-def test_what_hangs_on_a_generator_is_its_outputs_alone(mechanism: Any) -> None:
+def test_what_hangs_on_a_generator_is_its_outputs_alone() -> None:
     """N(0, 2) with the weights of the normals that an output drew, each of which is used by that output alone."""
-    found = find_rows([trial_of(mechanism, vectorised=False)], MANY, FEW)
+    found = find_rows([trial_of(as_an_attribute, vectorised=False)], MANY, FEW)
     assert found == Ownership(False, looked=FEW)
-    check_weights(mechanism, found, stats.norm(0.0, math.sqrt(2.0)), vectorised=False)
-
-
-def fails_at_first(kept: list[Any], rng: Any, size: int) -> Any:
-    kept.append(rng)
-    if len(kept) == 1:
-        raise ValueError("not now")
-    return kept[0].normal(size=size)
-
-
-@pytest.mark.parametrize("by_rows", (True, False))
-def test_a_generator_of_an_earlier_call_is_refused(by_rows: bool) -> None:
-    own = sampler(keeping(fails_at_first))
-    how: dict[str, Any] = {"proposal": tilted(), "by_rows": by_rows}
-    with pytest.raises(MechanismError, match="not now"):
-        draw_tape(own, NOTHING, LAW, "test", 0, 40, None, **how)
-    with pytest.raises(MechanismError, match="rng of an earlier output"):
-        draw_tape(own, NOTHING, LAW, "test", 1, 40, None, **how)
-
-
-@pytest.mark.parametrize(("vectorised", "by_rows"), [(True, True), (True, False), (False, False)])
-def test_mechanisms_that_return_generators_are_refused_or_spelt_and_no_crash(vectorised: bool, by_rows: bool) -> None:
-    def lazy(_: Any, rng: Any, size: int = 1) -> Any:
-        return (rng.normal() for _ in range(size))
-
-    with pytest.raises(MechanismError, match=r"generator|shape \(\)"):
-        draw_tape(sampler(lazy, vectorised), NOTHING, LAW, "test", 0, 5, None, proposal=tilted(), by_rows=by_rows)
+    check_weights(as_an_attribute, found, stats.norm(0.0, math.sqrt(2.0)), vectorised=False)
 
 
 def test_each_two_outputs_of_a_chunk_are_exchanged_without_each_other() -> None:
@@ -389,22 +299,6 @@ def test_wild_noise_that_a_mechanism_cannot_bear_is_milder() -> None:
         return x
 
     assert find_rows([trial_of(frail)], MANY) == Ownership(True, "rows", MANY)
-
-
-def nothing_ever(_: Any, size: int, rng: Any) -> Any:
-    """Asks for noise, and releases nothing."""
-    rng.normal(size=size)
-    return np.full(size, -1.0)
-
-
-@pytest.mark.slow
-def test_outputs_that_never_move_are_drawn_as_those_of_another_database() -> None:
-    still, moving, columns = trial_of(nothing_ever), trial_of(nothing_usually), trial_of(flat_columns)
-    rows = Ownership(True, "rows", MANY)
-    assert find_rows([moving, still], MANY, FEW) == find_rows([still, moving], MANY, FEW) == rows
-    assert find_rows([columns, still], MANY, FEW) == Ownership(True, "columns", MANY)
-    for trials in ([still], [still, trial_of(rolled)], [columns, trial_of(BY_ROWS["flat rows"][0])]):
-        assert find_rows(trials, MANY, FEW) == Ownership(False, looked=FEW)
 
 
 @pytest.mark.slow

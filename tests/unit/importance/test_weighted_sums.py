@@ -96,27 +96,6 @@ def test_each_draw_near_the_cut_off_counts_below_it_or_beyond_it() -> None:
                 assert below or beyond
 
 
-@pytest.mark.slow
-def test_one_logarithm_is_rounded_to_its_side() -> None:
-    """Of one draw, with large gains and with stakes near 1: within two units and what its weight's interval explains."""
-    rng = np.random.default_rng(13)
-    with localcontext() as context:
-        context.prec = 60
-        for _ in range(5000):
-            weight, gain, stake = rng.uniform(0.1, 1.0), 10.0 ** rng.uniform(-6.0, 3.4), rng.uniform(0.99, 0.998)
-            draw = np.array([math.log(weight)]), np.zeros(1), np.zeros(1, np.int64)
-            true, _ = exact_range(draw[0][0], 0.0)
-            exact = (1 + Decimal(gain) * true).ln() * SCALE
-            found = int(sum_lower(*draw, cells([0], [gain], [np.inf]))[0])
-            assert exact * (1 - SLACK) - 2 <= found <= exact
-            cutoff = weight * (1.0 + 1e-9)
-            given = cells([0], [stake / cutoff], [cutoff])
-            fraction = Decimal(float(given.rates[0])) * true
-            exact = -(1 - fraction).ln() * SCALE
-            found = int(sum_upper(*draw, given)[0])
-            assert exact <= found <= exact + 2 + (exact + SCALE * fraction / (1 - fraction)) * SLACK
-
-
 def test_sums_do_not_depend_on_cuts_and_order() -> None:
     rng = np.random.default_rng(8)
     n = 5000

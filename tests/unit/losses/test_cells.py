@@ -1,4 +1,4 @@
-"""Cells: a partition of the floats, slow to change in width, with atoms and lattices apart, in any unit."""
+"""Cells: a partition of the floats, with atoms and lattices apart, in any unit."""
 
 from __future__ import annotations
 
@@ -68,35 +68,9 @@ def test_cells_are_a_partition(name, size):
     np.testing.assert_array_equal(LineCells.restore(cells.state()).tally(x), wanted)
 
 
-@pytest.mark.parametrize("values", [[0.0], [5e-324], [-3.0] * 50, [LARGEST], [-LARGEST, LARGEST], [0.0, 5e-324]])
-def test_a_value_or_two_have_cells_of_their_own(values):
-    cells = LineCells.of(np.array(values), np.empty(0))
-    check(cells)
-    distinct = np.unique(values)
-    held = np.searchsorted(cells.starts, distinct, "right") - 1
-    assert np.unique(held).size == distinct.size
-    np.testing.assert_array_equal(cells.centres[held], distinct)
-
-
 def test_no_output_is_refused():
     with pytest.raises(ValueError, match="no pilot output"):
         LineCells.of(np.empty(0), np.empty(0))
-
-
-@pytest.mark.parametrize("name", ["normal", "cauchy", "far modes"])
-def test_widths_change_slowly_and_tails_go_far(name):
-    rng = np.random.default_rng(2)
-    p, q = draws(name, rng, 200_000)
-    cells = LineCells.of(p, q)
-    widths = np.diff(cells.starts[1:])
-    ratio = widths[1:] / widths[:-1]
-    assert np.maximum(ratio, 1 / ratio).max() <= 1.005 + 1e-6
-    pool = np.sort(np.concatenate([p, q]))
-    far = 1e6 * (pool[-1] - pool[0])
-    assert cells.starts[1] == pytest.approx(pool[0] - far)
-    assert cells.starts[-1] == pytest.approx(pool[-1] + far)
-    assert cells.tally(pool).max() <= 2 * pool.size / 2**13
-    assert cells.size > 10_000
 
 
 def test_atoms_are_one_value_and_their_neighbours_are_not():
@@ -121,15 +95,6 @@ def test_values_of_a_lattice_have_a_cell_each_also_those_that_the_pilot_missed(s
     np.testing.assert_array_equal(np.diff(held), 1)
     np.testing.assert_allclose(cells.centres[held], wanted, rtol=1e-13, atol=1e-9 * spacing)
     assert not cells.atoms.any()
-
-
-def test_few_values_without_a_lattice_are_atoms():
-    rng = np.random.default_rng(5)
-    values = np.array([-2.0, 0.1, 0.31, 1.0, 7.7])
-    cells = LineCells.of(np.sort(rng.choice(values, 100)), np.sort(rng.choice(values, 100)))
-    np.testing.assert_array_equal(cells.centres[cells.atoms], values)
-    inner = cells.starts[np.searchsorted(cells.starts, values[1:], "right") - 1]
-    np.testing.assert_allclose(inner, (values[1:] + values[:-1]) / 2)
 
 
 def test_what_rounding_tells_apart_is_one_value():

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from brute import deltas
 from scipy import stats
 
-from hpcdp.analytic import GaussianShift
 from hpcdp.errors import StudyError
 from hpcdp.losses import make_loss, refuse_unusable, validate_parameters
 from hpcdp.losses._spline import fit_log_ratio
 from hpcdp.losses.counts import count_losses, merge_thresholds
-from hpcdp.losses.line.cells import LineCells
 from hpcdp.losses.protocol import Side
 from hpcdp.losses.smooth import Predictor, Smooth, SmoothParameters
 from hpcdp.mechanisms.outputs import Schema
@@ -78,18 +75,6 @@ def test_kept_share_of_exact_deltas(name):
         assert least[epsilon] <= share <= 1 + 1e-9, (epsilon, share)
 
 
-@pytest.mark.parametrize("epsilon, least", [(0.3, 0.99), (0.6, 0.99), (0.9, 0.9)])
-def test_many_draws_need_no_more_than_their_tallies(epsilon, least):
-    """10⁹ draws per database: two modes against one, down to δ = 10⁻⁵, where the pilot of 2^16 outputs has almost none."""
-    p, q = LAWS["two modes"][:2]
-    rng = np.random.default_rng(12)
-    cells = LineCells.of(*(np.sort(draw(side, rng, 1 << 16)) for side in (p, q)))
-    exact = masses(p, cells), masses(q, cells)
-    tallies = [rng.poisson(1e9 * side) for side in exact]
-    losses = fit_log_ratio(cells.centres, *tallies, 10**9, 10**9)
-    assert least <= kept(losses, *exact, epsilon) <= 1 + 1e-9
-
-
 def test_clamped_noise_has_atoms_apart():
     rng = np.random.default_rng(13)
     p, q = (np.clip(rng.normal(shift, size=1 << 17), -0.5, 0.8) for shift in (0.0, 1.0))
@@ -145,22 +130,6 @@ def test_no_tally_makes_a_nan():
 
 
 # Vectors
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("degree", ["auto", 1, 2])
-def test_plane_of_normals(degree):
-    rng = np.random.default_rng(21)
-    shift, size = np.array([0.42, -0.56]), 1 << 18
-    model = learn(rng.normal(size=(size, 2)), shift + rng.normal(size=(size, 2)), degree=degree)
-    assert model.predictor.products.size == (4 if degree == 2 else 0)
-    epsilons = (0.1, 0.5, 1.0)
-    thresholds = merge_thresholds(epsilons, [])
-    counts = [model.counter(thresholds).count(s * shift + rng.normal(size=(1 << 20, 2))) for s in (0, 1)]
-    for epsilon in epsilons:
-        for found, error in deltas(*counts, thresholds, 1 << 20, epsilon):
-            wanted = float(GaussianShift(0.7).delta(epsilon))
-            assert abs(found - wanted) <= 5 * error + 0.02 * wanted, (epsilon, found, wanted)
 
 
 def test_degree_2_is_chosen_where_scales_differ():
@@ -223,33 +192,6 @@ def test_counts_are_those_of_the_scores(columns):
 
 
 # What must not change L̂
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("columns", [(), (2,)])
-def test_losses_of_outputs_in_another_unit(columns):
-    rng = np.random.default_rng(32)
-    p, q, x = (rng.normal(m, size=(20_000, *columns)) for m in (0.0, 0.7, 0.3))
-    wanted = learn(p, q).score(x)
-    np.testing.assert_allclose(learn(q, p).score(x), -wanted, atol=1e-3)
-    for factor, shift in ((1000.0, 1e6), (2.0**20, 0.0), (2.0**-20, 0.0), (-1.0, 0.0)):
-        # L̂ is a step function of some 10⁴ cells: an output that rounding moves to the next one has its L̂, and a
-        # training output that is moved so changes it
-        difference = np.abs(wanted - learn(factor * p + shift, factor * q + shift).score(factor * x + shift))
-        assert np.quantile(difference, 0.99) <= 1e-3
-        assert difference.max() <= 0.05
-
-
-@pytest.mark.slow
-def test_draws_and_order():
-    rng = np.random.default_rng(34)
-    for columns in ((), (2,)):
-        p, q = rng.normal(size=(40_000, *columns)), rng.normal(0.5, size=(10_000, *columns))
-        x = rng.normal(size=(1000, *columns))
-        model, filtered = learn(p, q), learn(p, q, draws=(80_000, 10_000))
-        np.testing.assert_allclose(filtered.score(x), model.score(x) - np.log(2), atol=2e-3)
-        np.testing.assert_array_equal(learn(p, q).score(x), model.score(x))
-    np.testing.assert_array_equal(learn(p[::-1, 0], q[:, 0]).score(x[:, 0]), learn(p[:, 0], q[::-1, 0]).score(x[:, 0]))
 
 
 @pytest.mark.parametrize("kind", [bool, np.int64])

@@ -1,25 +1,26 @@
-"""Votes are exact: those of brute force, ties included, whatever the search guesses and with any number of threads."""
+"""Votes are exact: those of brute force, ties included, whatever the search guesses; of discrete outputs by the stated rules."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import numpy as np
 import pytest
 from brute import votes
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hpcdp.losses._votes import log_ratios
 from hpcdp.losses.counts import count_losses
 from hpcdp.losses.distinct import learn_distinct
-from hpcdp.losses.knn._ball_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN, rank_box, rank_points
+from hpcdp.losses.frequency import Frequency, FrequencyParameters
 from hpcdp.losses.knn._tree import BallVotes, TreeSearch
-from hpcdp.losses.knn.knn import Knn, KnnParameters, Strata, few_valued
+from hpcdp.losses.knn.knn import Knn, KnnParameters, Learner, Strata, VotesModel, split
 from hpcdp.losses.line.step import Lookup, StepCounter, StepVotes
 from hpcdp.losses.parameters import choose_k
 from hpcdp.losses.protocol import Side
+from hpcdp.mechanisms.outputs import Schema, canonicalise
 
 THRESHOLDS = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
-METRICS = {"euclidean": EUCLIDEAN, "manhattan": MANHATTAN, "chebyshev": CHEBYSHEV}
+METRICS = ("euclidean", "manhattan", "chebyshev", "hamming")
 
 
 def fit(a, b, draws=(None, None), **parameters):
@@ -149,7 +150,7 @@ def vectors(kind, size, columns, shift, rng):
     [
         pytest.param(kind, metric, marks=() if n % 4 == k % 4 else pytest.mark.slow)
         for k, kind in enumerate(VECTORS)
-        for n, metric in enumerate([*METRICS, "hamming"])
+        for n, metric in enumerate(METRICS)
     ],
 )
 def test_votes_of_vectors_equal_brute_force(kind, metric):
@@ -210,35 +211,6 @@ def test_votes_do_not_depend_on_threads_nor_on_company():
         np.testing.assert_array_equal(scores[0][some], alone)
 
 
-def test_threads_come_from_the_environment(monkeypatch):
-    p, q = np.random.default_rng(3).normal(size=(2, 300, 2))
-
-    def threads():
-        return Knn().fit(Side(p, 300), Side(q, 300)).source.search.threads
-
-    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
-    assert threads() == 1
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "4")
-    assert threads() == 4
-
-
-FLOATS = st.floats(-1.0, 1.0, width=64)
-
-
-@given(st.lists(st.tuples(FLOATS, FLOATS, FLOATS), min_size=1, max_size=20), st.tuples(FLOATS, FLOATS, FLOATS))
-@settings(max_examples=100)
-@pytest.mark.parametrize("metric", METRICS)
-def test_boxes_bound_the_computed_ranks(metric, rows, query):
-    """As rounded: a box that is left out for its bound holds no row that votes."""
-    rows, query = np.array(rows), np.array(query)
-    code = METRICS[metric]
-    found = np.empty(len(rows))
-    rank_points(query, np.ascontiguousarray(rows.T)[None], 0, code, found)
-    near, far = rank_box(query, rows.min(axis=0), rows.max(axis=0), code)
-    assert near <= found.min()
-    assert found.max() <= far
-
-
 def test_what_a_tree_refuses():
     one = np.ones(2, np.int64)
     with pytest.raises(ValueError, match="finite numbers; given: NaN or infinite"):
@@ -262,7 +234,7 @@ def shapes(rng, size, shift):
     yield "bits", (rng.random((size, 5)) < 0.3 + 0.1 * shift) * 1.0
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "manhattan", "chebyshev", "hamming"])
+@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("factor", [2.0**-20, 2.0**20, -1.0])
 def test_scale_changes_no_count(factor, metric):
     rng = np.random.default_rng(5)
@@ -295,62 +267,11 @@ def test_strata_vote_on_their_own():
     np.testing.assert_array_equal(model.score(unseen), [0.0, 0.0])
 
 
-def test_two_columns_inside_strata():
-    rng = np.random.default_rng(4)
-    a, b = (np.column_stack([rng.integers(0, 2, 200), rng.normal(size=(200, 2)) + s]) for s in (0.0, 1.0))
-    model = fit(a, b, k=15)
-    x = np.concatenate([a[:40], b[:40] + 0.1 * np.array([0.0, 1.0, 1.0])])
-    for index in (0.0, 1.0):
-        here = x[:, 0] == index
-        wanted = votes(a[a[:, 0] == index, 1:], b[b[:, 0] == index, 1:], x[here, 1:], 15)
-        np.testing.assert_array_equal(model.score(x[here]), scores_of(wanted, 200, 200))
-
-
 def test_thin_strata_are_no_strata():
     rng = np.random.default_rng(6)
     a, b = (np.column_stack([rng.integers(0, 2, (500, 8)), rng.normal(size=500)]) for _ in range(2))
     model = fit(a, b)
     assert isinstance(model.source, BallVotes)
-
-
-def test_which_columns_have_few_values():
-    rng = np.random.default_rng(7)
-    size = 1 << 16
-    columns = {
-        "bits": (rng.random(size) < 0.3, True),
-        "index": (rng.integers(0, 50, size), True),
-        "constant": (np.full(size, 3.5), True),
-        "lattice": (rng.geometric(0.2, size) - rng.geometric(0.2, size), True),
-        "hundredths": (np.round(rng.laplace(size=size), 2), False),
-        "continuous": (rng.laplace(size=size), False),
-        "clamped": (np.clip(rng.laplace(size=size), -1, 1), False),
-        "mostly zero": (np.where(rng.random(size) < 0.8, 0.0, rng.laplace(size=size)), False),
-    }
-    rows = np.column_stack([column for column, _ in columns.values()])
-    for k in (5, choose_k("sqrt", size)):
-        assert few_valued(rows, k).tolist() == [few for _, few in columns.values()]
-
-
-@pytest.mark.slow
-def test_common_rows_of_few_valued_columns_have_their_frequencies():
-    rng = np.random.default_rng(8)
-    size = 4000
-    a, b = rng.geometric(0.3, (size, 2)), rng.geometric(0.4, (size, 2))
-    model = fit(a, b)
-    both = np.concatenate([a, b])
-    for row in np.unique(both, axis=0):
-        c0, c1 = ((side == row).all(axis=1).sum() for side in (a, b))
-        if c0 + c1 >= 20:
-            assert model.score(row[None]) == log_ratios(np.array([c0]), np.array([c1]), size, size)
-    wanted = votes(a, b, both[:100], choose_k("sqrt", 2 * size), common=20)
-    np.testing.assert_array_equal(model.score(both[:100]), scores_of(wanted, size, size))
-
-
-def test_one_column_is_a_scalar():
-    rng = np.random.default_rng(9)
-    a, b = rng.normal(size=(2, 300))
-    flat, column = fit(a, b), fit(a[:, None], b[:, None])
-    np.testing.assert_array_equal(flat.score(a), column.score(a[:, None]))
 
 
 def test_one_hamming_column_pools_the_rare_values():
@@ -385,3 +306,85 @@ def test_given_k_above_the_training_points_is_refused():
         Knn(KnnParameters(k=21)).fit(Side(np.zeros(10), 10), Side(np.zeros(10), 10))
     region = Side(np.zeros(3), 10)  # fewer points than draws: a region, where all vote
     assert Knn(KnnParameters(k=20)).fit(region, region).score(np.zeros(1)).tolist() == [0.0]
+
+
+BYTES = Schema("bytes", None)
+NEAR = np.array([-0.7, -0.1, 0.0, 0.1, 0.7])
+
+
+def draw_sequences(size, shift, rng):
+    """Frames of one number, of two, of integers in a nested list, without numbers, and rare ones."""
+    out = []
+    for frame, x, y in zip(
+        rng.integers(0, 100, size).tolist(), rng.normal(size=size), rng.normal(size=size), strict=True
+    ):
+        if frame < 30:
+            out.append(("a", x + shift))
+        elif frame < 60:
+            out.append((x + shift, None, y))
+        elif frame < 80:
+            out.append(([int(2 * x + 9 * shift)],))
+        elif frame < 95:
+            out.append(("b", "c" if x > shift else "d"))
+        else:
+            out.append((f"rare {frame} {int(9 * y)}", x))
+    return canonicalise(out, size, BYTES)
+
+
+def brute_votes(p, q, x, k, rare):
+    """Votes by the rule, frame by frame; one number has k-balls with atoms of k, and so have two that are continuous."""
+    parts = [[split(o) for o in side] for side in (p, q)]
+    held = [Counter(frame for frame, _ in side) for side in parts]
+    frames = set(held[0]) | set(held[1])
+    common = {f for f in frames if held[0][f] + held[1][f] >= rare}
+    rest = [sum(n for f, n in side.items() if f not in common) for side in held]
+    out = []
+    for frame, numbers in map(split, x):
+        if frame not in common:
+            out.append(rest)
+        elif not numbers:
+            out.append([side[frame] for side in held])
+        else:
+            a, b = (np.array([n for f, n in side if f == frame]).reshape(-1, len(numbers)) for side in parts)
+            out.append(votes(a, b, np.array([numbers]), k)[0].tolist())
+    return np.array(out)
+
+
+@pytest.mark.parametrize("k", ["sqrt", 3, 60])
+def test_votes_of_sequences_equal_brute_force(k):
+    rng = np.random.default_rng(3)
+    p, q, x = draw_sequences(250, 0.0, rng), draw_sequences(200, 0.5, rng), draw_sequences(300, 0.2, rng)
+    model = Knn(KnnParameters(k=k)).fit(Side(p, 300), Side(q, 200))
+    number = choose_k(k, 450)
+    wanted = brute_votes(p, q, x, number, min(5, number))
+    np.testing.assert_array_equal(np.column_stack(model.source.votes(x)), wanted)
+    losses = log_ratios(*np.ascontiguousarray(wanted.T), 300, 200)
+    np.testing.assert_array_equal(model.score(x), losses)
+
+
+def test_strings_alone_are_frequencies():
+    rng = np.random.default_rng(4)
+    p, q = (canonicalise([("[1, 2]", "[x", "[1.0]", "yes")[i] for i in rng.integers(0, 4, 90)], 90) for _ in range(2))
+    found = Knn().fit(Side(p, 90), Side(q, 90))
+    wanted = Frequency(FrequencyParameters(rare=5)).fit(Side(p, 90), Side(q, 90))
+    np.testing.assert_array_equal(found.score(p), wanted.score(p))
+    assert found.counter(NEAR).state() is not None
+
+
+@pytest.mark.parametrize(
+    ("columns", "metric"), [(2, "hamming"), (9, "euclidean"), (9, "manhattan"), (9, "hamming"), (70, "euclidean")]
+)
+def test_votes_of_packed_bits(columns, metric):
+    """They are those of brute force, and of the general way."""
+    rng = np.random.default_rng(columns)
+    p, q, x = (rng.random((size, columns)) < r for size, r in ((150, 0.1), (120, 0.25), (200, 0.3)))
+    loss = Knn(KnnParameters(metric=metric))
+    k = choose_k("sqrt", 270)
+    model = loss.fit(Side(p, 150), Side(q, 120))
+    found = model.score(x)
+    general = VotesModel(Learner(k, metric).votes(p, q), 150, 120)
+    np.testing.assert_array_equal(found, general.score(x))
+    _, held = np.unique(np.concatenate([p, q]), axis=0, return_counts=True)
+    common = k if 2 * held[held < min(20, k)].sum() > 270 else min(20, k)
+    wanted = votes(p, q, x, k, metric="hamming", common=common)
+    np.testing.assert_array_equal(found, log_ratios(*np.ascontiguousarray(wanted.T), 150, 120))

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
-
 import numpy as np
 import pytest
 from some_slow import some_slow
 
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms import BUILTINS, load_builtin
-from hpcdp.mechanisms.local import bloom_bits
-from hpcdp.mechanisms.subsampled import bind_builtin
 
 SIZE = 200_000
 ROWS = [0, 3, 1, 1, 2]
@@ -53,17 +48,7 @@ CASES = [(name, *case) for name, cases in EACH.items() for case in cases]
 PRECISE = {"epsilon": 1e9, "scale": 1e-9, "sigma": 1e-9}
 """What makes the noise vanish."""
 
-WITHOUT_EACH = {
-    "pmf": [({"outcomes": [0, 1], "table": [[0.5, 0.5]]}, [0])],
-    "exponential": [({"outcomes": [0, 1, 2], "epsilon": 1.0}, ROWS)],
-    "exponential_real": [({"epsilon": 1.0}, [1.5])],
-    "truncated": [({"scale": 0.7}, [0.4])],
-    "noisy_max": [({"variant": variant, "scale": 1.0}, ROWS) for variant in ("NM1", "NM2", "NM3", "NM4")],
-    "sparse_vector": [({"variant": variant, "epsilon": 1.0}, ROWS) for variant in range(1, 7)],
-    "rappor": [({}, [3])],
-}
-NOISELESS = {"count", "histogram"}
-RANDOM = [(name, *case) for name, cases in (EACH | WITHOUT_EACH).items() if name not in NOISELESS for case in cases]
+WITHOUT_EACH = {"pmf", "exponential", "exponential_real", "truncated", "noisy_max", "sparse_vector", "rappor"}
 
 
 def check_equal_laws(one, other):
@@ -93,7 +78,7 @@ def make_precise(parameters, rows):
 
 def test_every_built_in_is_tested():
     assert {name for name in BUILTINS if hasattr(load_builtin(name), "each")} == set(EACH)
-    assert set(BUILTINS) == set(EACH | WITHOUT_EACH)
+    assert set(BUILTINS) == EACH.keys() | WITHOUT_EACH
 
 
 @pytest.mark.few
@@ -124,19 +109,6 @@ def test_each_looks_at_its_own_database(name, parameters, database):
     wanted = np.concatenate([np.asarray(function(one, 1, rng, **parameters)) for one in many])
     assert np.unique(wanted, axis=0).shape[0] > 1
     np.testing.assert_allclose(found, wanted, atol=1e-6)
-
-
-@pytest.mark.parametrize(("name", "parameters", "database"), RANDOM)
-def test_draws_follow_from_the_generator(name, parameters, database):
-    function, database = load_builtin(name), np.asarray(database)
-    calls = [lambda rng: function(database, 500, rng, **parameters)]
-    if hasattr(function, "each"):
-        calls.append(lambda rng: function.each(np.broadcast_to(database, (500, *database.shape)), rng, **parameters))
-    for call in calls:
-        one, again, other = (call(np.random.default_rng(seed)) for seed in (5, 5, 6))
-        np.testing.assert_array_equal(one, again)
-        assert (one != other).any()
-        assert np.unique(one, axis=0).shape[0] > 1
 
 
 # Refusals
@@ -182,39 +154,24 @@ def test_values_are_refused_by_their_name(name):
             assert f"{key}: {value!r} was given" in str(caught.value)
 
 
+ONE = "accepted: exactly one of the two"
+EMPTY = "accepted: a non-empty array of finite numbers"
 REFUSED = [
     ("exponential", FEW, MODE | {"outcomes": ["a", "b"]}, "accepted: numbers, for the utility count"),
     ("exponential", [[0, 1]], MODE, "accepted: numbers of shape (rows,)"),
     ("exponential", FEW, MODE | {"utility": "numpy:outer"}, "accepted: an array of 2 finite scores"),
     ("exponential_real", [1.5], {}, "epsilon, rate: (None, None) was given"),
-    ("exponential_real", [1.5], dict(epsilon=1.0, rate=1.0), "accepted: exactly one of the two"),
-    (
-        "exponential_real",
-        [2.5],
-        dict(rate=1.0),
-        "database: float64 of shape (1,) was given; accepted: one number from 1 to 2",
-    ),
+    ("exponential_real", [1.5], dict(epsilon=1.0, rate=1.0), ONE),
+    ("exponential_real", [2.5], dict(rate=1.0), "database: float64 of shape (1,) was given; accepted: one number from 1 to 2"),
     ("exponential_real", [1.0, 1.5], dict(rate=1.0), "accepted: one number from 1 to 2"),
     ("exponential_real", [1.5], dict(rate=1.0, lower=2.0), "lower, upper: (2.0, 2.0) was given"),
     ("truncated", [0.5], dict(scale=1.0, lower=1.0), "lower, upper: (1.0, 1.0) was given"),
-    (
-        "truncated",
-        [1.5],
-        dict(scale=1.0),
-        "database: float64 of shape (1,) was given; accepted: one number from 0 to 1",
-    ),
-    ("truncated", [0.5, 0.5], dict(scale=1.0), "accepted: one number from 0 to 1"),
+    ("truncated", [1.5], dict(scale=1.0), "database: float64 of shape (1,) was given; accepted: one number from 0 to 1"),
     ("noisy_max", FEW, dict(variant="NM1"), "epsilon, scale: (None, None) was given"),
-    ("noisy_max", FEW, dict(variant="NM1", epsilon=1.0, scale=1.0), "accepted: exactly one of the two"),
-    ("noisy_max", FEW, dict(variant="NM1", scale=0.0), "scale: 0.0 was given"),
-    ("noisy_max", [], dict(variant="NM1", epsilon=1.0), "accepted: a non-empty array of finite numbers"),
-    (
-        "sparse_vector",
-        FEW,
-        ABOVE | {"variant": 5, "cutoff": 2},
-        "cutoff: 2 was given; accepted: no cutoff with variant 5",
-    ),
-    ("sparse_vector", [np.nan], ABOVE, "accepted: a non-empty array of finite numbers"),
+    ("noisy_max", FEW, dict(variant="NM1", epsilon=1.0, scale=1.0), ONE),
+    ("noisy_max", [], dict(variant="NM1", epsilon=1.0), EMPTY),
+    ("sparse_vector", FEW, ABOVE | {"variant": 5, "cutoff": 2}, "cutoff: 2 was given; accepted: no cutoff with variant 5"),
+    ("sparse_vector", [np.nan], ABOVE, EMPTY),
     ("noisy_histogram", FEW, BARS | {"values": [[0, 1]]}, "the database's rows have shape ()"),
     ("noisy_histogram", [[0, 1]], BARS, "the database's rows have shape (2,)"),
     ("histogram", 0, {"values": [1]}, "accepted: numbers of shape (rows,) or (rows, columns)"),
@@ -223,28 +180,16 @@ REFUSED = [
     *(("randomized_response", d, {"epsilon": 1.0}, "accepted: integers from 0 to 1") for d in ([0, 2], [-1], [0.5])),
     *(("randomized_response", d, {"epsilon": 1.0}, "at least one row") for d in ([[0, 1]], [])),
     *(("rappor", database, {}, "accepted: one integer") for database in ([0, 1], [0.5])),
-    ("noisy_sum", FEW, {}, "sigma, scale: (None, None) was given; accepted: exactly one of the two"),
-    ("noisy_sum", FEW, {"sigma": 1.0, "scale": 1.0}, "accepted: exactly one of the two"),
+    ("noisy_sum", FEW, {}, f"sigma, scale: (None, None) was given; {ONE}"),
+    ("noisy_sum", FEW, {"sigma": 1.0, "scale": 1.0}, ONE),
     *(("noisy_sum", d, {"sigma": 1.0}, "accepted: finite numbers") for d in ([np.nan], ["a"], [[[1]]], 1.0, [[], []])),
     ("toy_dpsgd", FEW, {}, "batch: 5 was given; accepted: at most the 3 rows of the database, without replacement"),
-    ("toy_dpsgd", [], {"batch": 1}, "accepted: at most the 0 rows"),
     *(("toy_dpsgd", d, {"batch": 1}, "numbers of shape (rows,)") for d in ([[0, 1], [1, 1]], [0, np.inf])),
-    (
-        "subsampled",
-        FEW,
-        SOME | {"batch": None},
-        "batch, rate: (None, None) was given; accepted: exactly one of the two",
-    ),
+    ("subsampled", FEW, SOME | {"batch": None}, f"batch, rate: (None, None) was given; {ONE}"),
     ("subsampled", FEW, SOME | {"rate": 0.5}, "batch, rate: (2, 0.5) was given"),
-    ("subsampled", FEW, SOME | {"batch": None, "rate": 0.0}, "rate: 0.0 was given"),
-    (
-        "subsampled",
-        FEW,
-        SOME | {"batch": None, "rate": 1.1},
-        "rate: 1.1 was given; accepted: a number above 0, at most 1",
-    ),
+    ("subsampled", FEW, SOME | {"batch": None, "rate": 1.1}, "rate: 1.1 was given; accepted: a number above 0, at most 1"),
     ("subsampled", 1.0, SOME, "accepted: an array of shape (rows,) or (rows, columns)"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "database", "parameters", "message"), REFUSED)
@@ -254,45 +199,6 @@ def test_refused(name, database, parameters, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "databases", "parameters"),
-    [
-        ("count", [0, 1], {}),
-        ("laplace", [["a"]], {"scale": 1.0}),
-        ("bounded_sum", [0.0, 1.0], {"lower": 0, "upper": 1, "epsilon": 1.0}),
-        ("randomized_response", [[0, 1], [0, 2]], {"epsilon": 1.0}),
-        ("noisy_sum", [0.0, 1.0], {"sigma": 1.0}),
-        ("noisy_sum", [[0.0, np.nan]], {"sigma": 1.0}),
-        ("toy_dpsgd", [0.0, 1.0], {"batch": 1}),
-        ("toy_dpsgd", [[0.0, 1.0]], {"batch": 3}),
-        ("subsampled", [0.0, 1.0], SOME),
-        ("subsampled", [[0.0]], SOME),
-    ],
-)
-def test_refused_by_each(name, databases, parameters):
-    with pytest.raises(ValueError, match="was given; accepted: "):
-        load_builtin(name).each(np.asarray(databases), np.random.default_rng(0), **parameters)
-
-
 def test_a_utility_that_cannot_be_imported():
     with pytest.raises(StudyError, match=r"mechanism\.parameters\.utility: cannot import module 'no_such_module'"):
         load_builtin("exponential")(np.array(FEW), 4, np.random.default_rng(0), utility="no_such_module:score", **MODE)
-
-
-def test_a_bloom_filter_without_bits():
-    with pytest.raises(ValueError, match="bits: 0 was given"):
-        bloom_bits(1, 4, 0)
-
-
-def test_a_table_of_many_rows_costs_a_draw_no_more():
-    def seconds(rows: int) -> float:
-        table = [[0.2, 0.3, 0.5]] * rows
-        mechanism, _ = bind_builtin("pmf", {"outcomes": [0, 1, 2], "table": table}, Path())
-        rng, database = np.random.default_rng(1), np.array([rows - 1])
-        begin = time.process_time()
-        for _ in range(300):
-            mechanism.draw(database, 10, rng)
-        return time.process_time() - begin
-
-    few, many = (min(seconds(rows) for _ in range(3)) for rows in (2, 20_000))
-    assert many < 4 * few  # checking the whole table at each draw takes 20 times as long

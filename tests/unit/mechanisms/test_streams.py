@@ -10,10 +10,8 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,13 +28,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import hpcdp
-from hpcdp import keys
 from hpcdp.mechanisms import _stream_kernels as kernels
 from hpcdp.mechanisms._pcg64 import PCG64
-from hpcdp.mechanisms.streams import Bits, Stream
-from hpcdp.study.file import Study
-from hpcdp.study.resolving import resolve
-from hpcdp.study.sampler import Sampler
+from hpcdp.mechanisms.streams import Stream
 
 Floats = NDArray[np.float64]
 
@@ -210,36 +204,9 @@ def test_variates_are_what_their_words_say() -> None:
         assert y == pytest.approx(other, rel=1e-15, abs=1e-30)
 
 
-def test_streams_of_other_seeds_are_others() -> None:
-    parent = Stream(np.random.SeedSequence(3, spawn_key=(1, 2)))
-    children = parent.spawn(3)
-    assert [type(child) for child in children] == [Stream] * 3
-    streams = [Stream(3), parent, *children, Stream(4), Stream(np.random.SeedSequence(3, spawn_key=(1, 3)))]
-    values = np.concatenate([s.random(1 << 14) for s in streams])
-    assert np.unique(values).size == values.size, "53 bits of 10⁵ values hardly ever meet"
-
-
 @numba.njit
 def by_numba(generator, size):  # type: ignore[no-untyped-def]
     return generator.normal(0.0, 1.0, size)
-
-
-@pytest.mark.slow
-def test_methods_of_numpy_are_numpys() -> None:
-    """Also those that Numba compiles; what a stream draws itself is apart from them."""
-    own, theirs = Stream(11), np.random.Generator(np.random.PCG64(11))
-    assert isinstance(own, np.random.Generator)
-    before = draw(own, "normal", 100)
-    for method in (
-        lambda rng: rng.gamma(2.0, size=3),
-        lambda rng: rng.standard_normal(3, np.float32),
-        lambda rng: rng.permutation(20),
-        lambda rng: rng.integers(0, 1 << 40, 4),
-        lambda rng: by_numba(rng, 4),
-    ):
-        found = method(own)
-        np.testing.assert_array_equal(found, method(theirs))
-    assert not set(found) & {*before, *draw(own, "normal", 100)}
 
 
 def test_copies_and_the_state_go_on_where_they_were() -> None:
@@ -369,24 +336,6 @@ def test_every_way_out_is_known() -> None:
                 refused(made)
 
 
-def test_a_snapshot_in_another_thread_comes_before_or_after_a_draw() -> None:
-    """Else a draw's places would be those of other words, and be drawn again."""
-
-    class Watched(Bits):
-        def name(self, kind: int) -> Any:
-            reader = threading.Thread(target=lambda: self.state)
-            reader.start()
-            reader.join(0.05)  # it waits for the end of the draw
-            return super().name(kind)
-
-    for drawn in (
-        lambda rng: rng.random(5000),
-        lambda rng: rng.normal(1.0, 2.0, 5000),
-        lambda rng: rng.integers(9, size=5000),
-    ):
-        np.testing.assert_array_equal(drawn(Stream(Watched(9))), drawn(Stream(9)))
-
-
 def test_threads_share_no_variate() -> None:
     stream = Stream(8)
     with ThreadPoolExecutor(8) as pool:
@@ -476,16 +425,6 @@ def study_of(folder: Path, kind: str | None, **changes: Any) -> Path:
     return study
 
 
-def test_the_kind_of_stream_is_part_of_every_law(tmp_path: Path) -> None:
-    """And a study that names none has this one."""
-    laws = {
-        kind: resolve(Study.from_toml(study_of(tmp_path / str(kind), kind)))[0].laws
-        for kind in ("philox", "numpy", None)
-    }
-    assert set(laws[None]) == set(laws["philox"])
-    assert set(laws["philox"]).isdisjoint(laws["numpy"])
-
-
 @pytest.mark.slow
 def test_a_study_names_its_stream(tmp_path: Path) -> None:
     def run(kind: str | None, store: str, *options: str, workers: int = 0, code: int = 0, **changes: Any) -> Any:
@@ -508,24 +447,6 @@ def test_a_study_names_its_stream(tmp_path: Path) -> None:
     grown, new = (json.loads(show(tmp_path / name))["spectrum"] for name in ("s.zarr", "t.zarr"))
     assert grown == new != json.loads(shown["s.zarr"])["spectrum"]
     assert "philox" in run("mt19937", "s.zarr", code=2).stderr
-
-
-def test_other_seeds_are_other_draws(tmp_path: Path) -> None:
-    found = []
-    for seed in (1, 2):
-        problem, _ = resolve(Study.from_toml(study_of(tmp_path / str(seed), "philox", train=50, test=50, seed=seed)))
-        problem = replace(problem, sampler=Sampler.of(problem.study))
-        law = next(iter(problem.laws))
-        found += [problem.sampler.trial(problem.laws[law], 20, 0).tolist()]
-        for stage, chunk in (("train", 0), ("train", 1), ("test", 0), ("test", 1)):
-            drawn = problem.sampler.draw(problem.laws[law], law, stage, chunk, 0, 20, problem.schema)
-            found.append(drawn.tolist())
-            again = problem.sampler.draw(problem.laws[law], law, stage, chunk, 0, 20, problem.schema)
-            np.testing.assert_array_equal(drawn, again)
-    values = np.concatenate(found)
-    assert np.unique(values).size == values.size
-    states = {keys.sequence(1, "0" * 32, stage, 0).generate_state(4).tobytes() for stage in (None, *keys.STAGES)}
-    assert len(states) == 1 + len(keys.STAGES), "trial draws have a stage of their own"
 
 
 def test_what_draws_nothing_itself_has_no_stream(tmp_path: Path) -> None:

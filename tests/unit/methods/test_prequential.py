@@ -1,20 +1,28 @@
-"""The prequential bound: exact against every adversary on small blocks; with real losses; and a fault that must show."""
+"""Cross-fitting and the prequential bound: exact against every adversary on small blocks; with real losses; and faults."""
 
 from __future__ import annotations
 
-from itertools import product
-from math import e, exp, log
+from math import exp, log, sqrt
 
 import numpy as np
 import pytest
-from folding import CASES, block_counts, count, learn
+from folding import CASES, block_counts, count, cross_count, learn
 from scipy.special import gammaln, xlog1py, xlogy
 
 from hpcdp.losses.knn.knn import Knn
 from hpcdp.losses.parameters import KnnParameters
 from hpcdp.notions import prequential
 from hpcdp.notions.bounds import joint_lower
-from hpcdp.notions.prequential import Block, blocks, largest_log_mean, log_wealth, place_bet, prequential_lower
+from hpcdp.notions.prequential import (
+    Block,
+    blocks,
+    crossfit_estimate,
+    folds,
+    largest_log_mean,
+    log_wealth,
+    place_bet,
+    prequential_lower,
+)
 
 RUNS = 400
 SIZE = 800
@@ -86,25 +94,6 @@ def test_a_bets_largest_mean_is_the_largest_of_all_pairs_that_meet_the_claim(til
         assert largest - 1e-12 <= found <= largest + 1e-3
 
 
-def test_no_tilts_grow_faster_where_they_aim_if_the_rates_are_as_expected():
-    c, level = np.array([e]), np.array([0.01])
-    rows = [np.array([[v0], [v1], [v2]], float) for v0, v1, v2 in
-            ((30, 0, 0), (200, 200, 800), (5, 0, 0), (200, 300, 900))]  # fmt: skip
-    a, b = 30.5 / 201.0, 5.5 / 201.0
-    error = np.sqrt(a * (1 - a) / 1000.0 + e * e * b * (1 - b) / 1200.0)
-    theta = np.array([a - e * b - 2.3263478740408408 * error])
-    bet = place_bet(rows, 1, c, level)
-
-    def growth(s0, s1):
-        tilted = Block(bet.x0, bet.n0, bet.x1, bet.n1, s0, s1)
-        return (s0 * 200.0 * a - s1 * 300.0 * b - largest_log_mean(tilted, c, theta))[0]
-
-    best = growth(bet.s0, bet.s1)
-    assert best > 0.1
-    for change0, change1 in product((0.97, 1.0, 1.03), repeat=2):
-        assert growth(bet.s0 * change0, bet.s1 * change1) <= best + 1e-9
-
-
 def run_blocks(name, size, runs, level, saw_itself=False):
     """Bounds of many runs over the exact δ, and those of splits in half."""
     law, loss, epsilon = CASES[name]
@@ -145,15 +134,6 @@ def test_a_block_that_is_scored_by_a_loss_that_saw_it_fails(name):
     assert (bounds > 1.0).sum() > 2 * most_failures()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["gaussian", "laplace"])
-def test_it_is_above_the_bound_of_a_split_where_the_loss_learns_fast_enough(name):
-    bounds, halves = run_blocks(name, 4000, 100, LEVEL / 42)
-    print(f"{name}: medians {np.median(bounds):.3f}, split {np.median(halves):.3f}")
-    assert (bounds > halves).mean() > 0.65
-    assert np.median(bounds) > np.median(halves)
-
-
 def test_two_blocks_make_the_joint_bound():
     assert prequential_lower([1, 40], [9, 200], [3, 8], [9, 150], 2.0, 0.01) == joint_lower(40, 200, 8, 150, 2.0, 0.01)
 
@@ -178,19 +158,6 @@ def test_the_wealth_falls_with_theta_and_the_bound_with_confidence():
     assert (np.diff(bounds) > 0.0).all()
 
 
-def test_cells_broadcast_and_stand_alone():
-    x0 = np.array([[[3], [4]], [[20], [30]], [[90], [80]]])
-    x1 = np.array([[[0], [1]], [[4], [1]], [[10], [3]]])
-    sizes = np.array([[[20]], [[60]], [[200]]])
-    inflation, level = np.exp([0.0, 0.5, 1.0]), 0.01
-    together = prequential_lower(x0, sizes, x1, sizes, inflation, level)
-    assert together.shape == (2, 3)
-    for i, j in np.ndindex(2, 3):
-        alone = prequential_lower(x0[:, i, 0], sizes[:, 0, 0], x1[:, i, 0], sizes[:, 0, 0], inflation[j], level)
-        assert alone == together[i, j]
-    assert prequential_lower(x0[:, :0], sizes, x1[:, :0], sizes, inflation, level).shape == (0, 3)
-
-
 @pytest.mark.parametrize(
     "total, first", [(2, None), (2, 1), (1000, None), (1000, 62), (999, 100), (37, 36), (10**9, 7)]
 )
@@ -206,16 +173,78 @@ def test_blocks_double_and_the_last_is_the_largest(total, first):
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: blocks(1), "total: 1 was given; accepted: an integer >= 2"),
         (lambda: blocks(9, 9), "first: 9 was given; accepted: 1 to 8, below the total"),
-        (lambda: blocks(9, 0), "first: 0 was given; accepted: an integer >= 1"),
         (lambda: prequential_lower([1], [2], [1], [2], 1.0, 0.05), "a first axis of two or more blocks"),
-        (lambda: prequential_lower(1, 2, 1, 2, 1.0, 0.05), "a first axis of two or more blocks"),
         (lambda: prequential_lower([1, 3], [2, 2], [1, 1], [2, 2], 1.0, 0.05), "0 <= successes <= trials"),
         (lambda: prequential_lower([1, 1], [2, 2], [1, 1], [2, 2], 0.0, 0.05), "inflation: 0.0 was given"),
-        (lambda: prequential_lower([1, 1], [2, 2], [1, 1], [2, 2], 1.0, 1.0), "level"),
     ],
 )
 def test_refusals_name_what_is_accepted(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+REPEATS = 300
+PARTS = 5
+CROSSED = {"gaussian": 1600, "laplace": 1600, "integers": 25_600}  # the third needs outputs for each of 301 values
+
+
+def test_the_folds_are_all_places_once_in_sizes_that_differ_by_one_at_most():
+    for total, parts in ((2, 2), (17, 5), (100, 7)):
+        cut = folds(total, parts)
+        assert [place for fold in cut for place in fold] == list(range(total))
+        assert len(cut) == parts
+        assert {len(fold) for fold in cut} <= {total // parts, total // parts + 1}
+
+
+def test_the_estimate_is_of_the_sums_and_its_error_that_of_the_pooled_rates():
+    x0, n0 = np.array([[12, 0], [9, 1]]), np.array([[40, 40], [60, 60]])
+    x1, n1 = np.array([[1, 9], [2, 9]]), np.array([[50, 50], [30, 30]])
+    delta, error = crossfit_estimate(x0, n0, x1, n1, exp(0.5))
+    assert delta[0] == pytest.approx(0.21 - exp(0.5) * 3 / 80)
+    assert delta[1] == 0.0
+    assert error[0] == pytest.approx(sqrt(0.21 * 0.79 / 100 + exp(1.0) * (3 / 80) * (77 / 80) / 80))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_two_standard_errors_cover_the_mean_of_the_folds_sets_and_half_of_the_outputs_have_more_error(name):
+    law, loss, epsilon = CASES[name]
+    size = CROSSED[name]
+    exact = float(law.curve.delta(np.array([epsilon]), "forward")[0])
+    rng = np.random.default_rng(1)
+    of_sets, of_truth, split = np.empty(REPEATS), np.empty(REPEATS), np.empty(REPEATS)
+    for run in range(REPEATS):
+        p, q = law.draw(rng, size)
+        counts, sizes, models = cross_count(loss, p, q, epsilon, PARTS)
+        delta, error = crossfit_estimate(counts[0], sizes, counts[1], sizes, exp(epsilon))
+        masses = np.array([law.masses(model, epsilon) for model in models])
+        of_sets[run] = (delta - (masses[:, 0] - exp(epsilon) * masses[:, 1]).mean()) / error
+        of_truth[run] = delta - exact
+        half = size // 2
+        x0, x1 = count(learn(loss, p[:half], q[:half]), p[half:], q[half:], epsilon)
+        split[run] = (x0 - exp(epsilon) * x1) / half - exact
+    covered = (np.abs(of_sets) <= 1.96).mean()
+    ratio = sqrt((of_truth**2).mean() / (split**2).mean())
+    print(
+        f"{name}: covered {covered:.3f}, mean {of_sets.mean():.2f}, sd {of_sets.std():.2f}, error of split × {ratio:.2f}"
+    )
+    noise = 4.0 * sqrt(0.95 * 0.05 / REPEATS)
+    assert 0.95 - noise <= covered
+    assert of_sets.std() >= 0.8  # an error that is far too wide would cover as well
+    assert ratio < 0.9
+
+
+def test_refusals_of_folds():
+    for total, parts, message in (
+        (4, 1, "count: 1 was given; accepted: an integer >= 2"),
+        (4, 5, "total: 4 was given; accepted: an integer >= 5"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            folds(total, parts)
+    for given, inflation, message in (
+        (([1], [2], [1], [2]), 1.0, "a first axis of two or more folds"),
+        (([1, 1], [2, 2], [1, 1], [2, 2]), -1.0, "inflation"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            crossfit_estimate(*given, inflation)

@@ -104,19 +104,6 @@ def test_sequential_bound_is_above_the_exact_product(pairs):
     np.testing.assert_array_equal(whole.upper, whole.delta)
 
 
-def test_sequential_gaussian_and_laplace():
-    mu = 0.5
-    whole = sequential(*[Spectrum.exact(GaussianShift(mu), np.linspace(0.0, 4.0, 81))] * 4)
-    truth = GaussianShift(2 * mu).spectrum(whole.epsilon)  # four of them are one of twice the mu
-    assert (whole.upper >= truth).all()
-    assert (whole.lower == GaussianShift(mu).spectrum(whole.epsilon)).all()
-    # pure levels add up exactly: nothing is left at the sum, something below it
-    laplace = [Spectrum.exact(LaplaceShift(e), np.arange(0.0, 1.01, 0.1)) for e in (0.3, 0.5, 0.7)]
-    found = sequential(*laplace, epsilon=[1.4, 1.5, 1.6])
-    assert found.upper[0] > 0.0
-    np.testing.assert_allclose(found.upper[1:], 0.0, atol=1e-15)
-
-
 def test_sequential_is_the_least_sum_over_the_levels():
     grid = np.array([0.0, 0.1, 0.2, 0.3])  # 0.1 + 0.2 is not 0.3 in binary
     first, second = GaussianShift(1.0), LaplaceShift(0.4)
@@ -128,15 +115,6 @@ def test_sequential_is_the_least_sum_over_the_levels():
     one = Spectrum.exact(first, grid)
     assert not sequential(one).is_bound
     np.testing.assert_array_equal(sequential(one).delta, one.delta)
-
-
-@pytest.mark.slow
-def test_irregular_grids_stay_manageable():
-    rng = np.random.default_rng(3)
-    parts = [Spectrum.exact(GaussianShift(0.4), np.sort(rng.uniform(0.0, 2.0, 30))) for _ in range(4)]
-    whole = sequential(*parts, epsilon=GRID)
-    assert (whole.upper >= GaussianShift(0.8).spectrum(GRID)).all()
-    assert (whole.upper < 1.0).any()
 
 
 def test_post_processing_keeps_upper_limits_only():

@@ -1,19 +1,15 @@
-"""ε at a given δ: regions against every count of small samples, coverage on known laws with planted faults, what is printed."""
+"""ε at a given δ: regions against every count of small samples with planted faults, brackets, and levels of a result."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 
 import numpy as np
 import pytest
-from commands import call
 from results import changed, measured, unmeasured
 from scipy.special import ndtr
 from scipy.stats import binom
-from studies import make_study, run
+from studies import make_study
 
 from hpcdp.analytic import GaussianShift, LaplaceShift
 from hpcdp.errors import StudyError
@@ -29,11 +25,9 @@ from hpcdp.notions.epsilon_at import (
     spectrum_epsilon,
 )
 from hpcdp.notions.pure import pure_lower
-from hpcdp.notions.resolution import share_level
 from hpcdp.report.notions import show_as
 from hpcdp.results.levels import NO_ESTIMATE, level_at
 
-FAILURE = 0.05
 DELTAS = (0.0, 1e-3, 0.02, 0.1, 0.3)
 
 
@@ -115,65 +109,6 @@ def test_a_corner_is_the_smallest_of_the_whole_edge():
     for delta in DELTAS:
         edge = corner_epsilon(theta[:, None] + c[:, None] * inside, inside, delta)
         np.testing.assert_allclose(corner_epsilon(a, b, delta), edge, atol=1e-9)
-
-
-# coverage: many cells of known laws at once
-
-EPSILONS = np.array([0.0, 1.0])
-TABLES, PAIRS, DRAWS = 400, 2, 4000
-
-
-def simulated(rng):
-    """Counts of independent pairs of normals with μ = 1, the exact sets: (tables, pairs, 2, E, 2), and (a, b)."""
-    a, b = ndtr(0.5 - EPSILONS), ndtr(-0.5 - EPSILONS)
-    shape = (TABLES, PAIRS, 2, EPSILONS.size)
-    return np.stack([rng.binomial(DRAWS, np.broadcast_to(p, shape)) for p in (a, b)], axis=-1), a, b
-
-
-@pytest.mark.slow
-def test_coverage_is_simultaneous_over_cells_and_delta():
-    x, a, b = simulated(np.random.default_rng(20260701))
-    shape = x.shape[1:-1]
-    own = share_level(None, shape, FAILURE)
-    flat = x.reshape(-1, 2)
-    n, c = np.full(flat.shape, DRAWS), np.exp(np.broadcast_to(EPSILONS, x.shape[:-1]).ravel())
-    truths = [np.broadcast_to(v, x.shape[:-1]).ravel() for v in (a, b)]
-
-    def missed(level, split):
-        corners = cell_corners(flat, n, c, level, np.full(level.size, split))
-        return int(misses(corners, *truths).reshape(TABLES, -1).any(axis=1).sum())
-
-    shared = np.broadcast_to(own, x.shape[:-1]).ravel()
-    allowed = int(binom.ppf(1 - 1e-4, TABLES, FAILURE))
-    joint, split = missed(shared, False), missed(shared, True)
-    print(f"missed in {joint} (joint) and {split} (split) of {TABLES} tables; allowed {allowed}")
-    assert max(joint, split) <= allowed
-    # planted: every cell spends the whole level and the best one is taken after looking
-    assert missed(np.full(shared.size, FAILURE), False) > allowed
-
-
-def laplace_counts(n, rng=None):
-    """Counts of sets {x < (1 − ε)/2} of Laplace noise on 0 against 1, expected ones or drawn; a study's levels."""
-    epsilons = np.array([0.0, 0.5, 0.99])
-    t = 0.5 * (1.0 - epsilons)
-    a, b = 1.0 - 0.5 * np.exp(-t), 0.5 * np.exp(t - 1.0)
-    if rng is None:
-        x = np.rint(n * np.stack([a, b], axis=1)).astype(np.int64)
-    else:
-        x = np.stack([rng.binomial(n, p) for p in (a, b)], axis=1)
-    level = share_level(np.zeros((1, 2, 3)), (1, 2, 3), FAILURE)[0, 0]
-    return x, np.full((3, 2), n), np.exp(epsilons), level
-
-
-def test_pure_epsilon_of_laplace_noise():
-    rng = np.random.default_rng(31)
-    found = []
-    for draws in [None, *[rng] * 200]:
-        x, n, c, level = laplace_counts(2 * 10**8, draws)
-        found.append(corner_epsilon(*cell_corners(x, n, c, level, np.zeros(3, bool)), 0.0).max())
-    print(f"expected counts: {found[0]:.6f}; drawn: median {np.median(found[1:]):.6f}, largest {max(found[1:]):.6f}")
-    assert found[0] >= 0.9995
-    assert np.mean(np.array(found[1:]) > 1.0) <= FAILURE
 
 
 # the pieces
@@ -285,35 +220,9 @@ def test_delta_0_alone_has_a_test_of_its_own(result):
     assert result.epsilon_at(0.1, alone=True) == result.epsilon_at(0.1)
 
 
-def test_what_is_printed(result):
-    found = [result.epsilon_at(delta) for delta in (0.0, 1e-6, 0.1)]
-    text = show_as(result, "table", {"delta": [level.delta for level in found]})
-    assert "for every δ at once" in text
-    assert "(not resolved)" in text
-    assert "δ = 0 has a certified limit only" in text
-    head = json.loads(show_as(result, "json", {"delta": [level.delta for level in found]}))
-    assert [level["delta"] for level in head["levels"]] == [0.0, 1e-6, 0.1]
-    rows = list(csv.DictReader(io.StringIO(show_as(result, "csv", {"delta": [level.delta for level in found]}))))
-    assert [float(row["lower"]) for row in rows] == [level["lower"] for level in head["levels"]]
-    assert rows[0]["estimate"] == ""
-
-
 def test_nothing_is_known_yet():
     nothing = unmeasured(make_study("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=7, epsilons=[0.0, 1.0]))
     level = nothing.epsilon_at(0.1)
     assert (level.estimate, level.found, level.lower, level.upper, level.pair) == (None, NO_ESTIMATE, 0.0, None, None)
     assert nothing.resolution.warnings == ()
     assert "INCOMPLETE" in show_as(nothing, "table", {"delta": [level.delta]})
-
-
-def test_the_command(tmp_path, client):
-    """Of a loss that counts errors in the place of outputs in sets; knn is in the golden record."""
-    store, common = tmp_path / "store.zarr", {"train": 500, "test": 4000, "epsilons": [0.0, 0.5, 1.0, 2.0]}
-    run(make_study("laplace", {"epsilon": 1.0}, [([0.0], [1.0])], seed=2, loss="literal-knn", **common), store, client)
-    found = json.loads(call("show", store, "--delta", "0", "--delta", "0.1", "--format", "json").stdout)
-    assert [0.2 < level["lower"] < 1.0 for level in found["levels"]] == [True, True]
-    assert "certified ≥" in call("show", store, "--delta", "0").stdout
-    assert call("show", store, "--delta", "0.1", "--format", "csv").stdout.startswith("delta,estimate,")
-    assert "given: both" in call("show", store, "--delta", "0", "--accuracy", code=2).stderr
-    with pytest.raises(SystemExit, match="2"):
-        call("show", store, "--delta", "1")

@@ -19,8 +19,6 @@ from hpcdp.notions.resolution import largest_upper
 from hpcdp.notions.spectrum import lower_bounds, make_cells, maximum
 from hpcdp.report.notions import show_as
 from hpcdp.report.notions import text as table_of
-from hpcdp.report.spectrum import table as comparison_table
-from hpcdp.results.comparison import compare
 
 LEVELS = np.array([0.0, 1.0, 4.0])
 N = 20_000
@@ -82,30 +80,6 @@ def test_the_limit_of_all_sets_covers_the_largest():
     assert own == 300
 
 
-def test_a_small_estimate_below_its_bound_is_not_resolved():
-    exceed = shifted_counts()
-    exceed[0, 0, 0] = [N, N - 200]  # δ̂ = 0.01, where 0.05 is certified
-    result = counted(exceed)
-    never_below_what_is_certified(result)
-    assert [row["resolved"] for row in result.spectrum()] == [False, True, False]
-
-
-def test_the_bound_of_another_pair_is_a_bound_of_the_row():
-    exceed = np.concatenate([shifted_counts(), np.zeros((1, 2, 3, 2), np.int64)])
-    exceed[1, 0, 0] = [800, 200]  # δ̂ = 0.03 at ε = 0, resolved, and less than the other pair certifies
-    result = counted(exceed, pairs=2)
-    never_below_what_is_certified(result)
-    assert result.resolution.cells[1, 0, 0]
-    assert not result.resolution.rows[0]
-
-
-def test_chance_beyond_a_gap_stays_unresolved():
-    """ε = 1 holds nothing and ε = 4 a few by chance: no bound, so the gap counts."""
-    exceed = np.zeros((1, 2, 3, 2), np.int64)
-    exceed[0, 0] = [[5000, 1000], [0, 0], [3, 0]]
-    assert counted(exceed).resolution.cells[0, 0].tolist() == [True, False, False]
-
-
 @pytest.mark.parametrize("delta", [0.0, 0.001, 0.05, 0.06, 0.2, 0.3])
 def test_no_epsilon_is_below_the_certified_one(shifted, delta):
     for result in (shifted, changed(shifted, epsilon=np.array([0.2, 1.0, 4.0]))):
@@ -114,31 +88,3 @@ def test_no_epsilon_is_below_the_certified_one(shifted, delta):
         assert all(v >= level.lower for v in (level.estimate, level.upper) if v is not None)
         assert level.found != "below the grid" or level.reach >= level.lower
         assert "are at least what is certified" in show_as(result, "table", {"delta": [level.delta]})
-
-
-@pytest.mark.parametrize("first", [0.0, 0.2])
-def test_an_estimate_that_sets_refute_is_not_resolved(first):
-    """δ̂ is below δ at the smallest ε already, where the set of ε = 1 certifies more, and a larger ε."""
-    exceed = shifted_counts()
-    exceed[0, 0, 0] = [N, round(0.92 * N / math.exp(first))]  # δ̂ = 0.08 at the first ε
-    made = counted(exceed, epsilons=np.array([first, 1.0, 4.0]))
-    never_below_what_is_certified(made)
-    assert made.spectrum()[0]["lower"] > 0.2
-    assert made.resolution.rows.tolist() == [False, True, False]
-    level = made.epsilon_at(0.2)
-    assert level.lower > 0.5
-    assert level.estimate is None or level.estimate >= level.lower
-    assert level.upper is None or level.upper >= level.lower
-
-
-def test_two_stores_are_never_below_each_other(shifted):
-    exceed = np.zeros((1, 2, 3, 2), np.int64)
-    exceed[0, 0, 0] = [round(0.5 * N), round(float(ndtr(-0.1)) * N)]  # means 0.1 apart, L̂ exact at ε = 0
-    other = counted(exceed, seed=2)
-    object.__setattr__(other, "store", other.store.with_name("other.zarr"))
-    found = compare([shifted, other])
-    assert not (found.below & found.below.swapaxes(0, 1)).any()
-    assert not found.below[0].any()  # the first one's truth is the larger one at every ε
-    assert found.below[1, 0, :2].all()
-    assert (found.reach >= found.lower).all()
-    assert comparison_table(found).count("beyond the bounds at ε = ") == 1

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 
 import numpy as np
 import pytest
 from commands import call
-from results import changed, measured, unmeasured
+from results import changed, measured
 from scipy.stats import binom
 from simulated import simulate
 
@@ -179,19 +177,6 @@ def found_fixture():
     )  # fmt: skip
 
 
-def test_table_and_csv(found):
-    levels, rho = found.renyi([1.0, 8.0]), found.zcdp()
-    text = show_as(found, "table", {"renyi": [level.order for level in levels], "zcdp": True})
-    assert "1 (KL)" in text
-    assert f"{math.floor(levels[1].lower * 1e5) / 1e5:.5f}" in text
-    assert "ρ of zero-concentrated DP" in text
-    rows = list(
-        csv.DictReader(io.StringIO(show_as(found, "csv", {"renyi": [level.order for level in levels], "zcdp": True})))
-    )
-    assert [row["order"] for row in rows] == ["1.0", "8.0", "zcdp"]
-    assert float(rows[2]["lower"]) == rho.lower
-
-
 def test_an_infinite_plugin_is_not_resolved_and_not_printed(found):
     exceed = found["exceed"].copy()
     exceed[1, 0, -1, 1] = 0  # no output of D' in the last class
@@ -210,14 +195,6 @@ def test_without_classes_there_is_a_bound_and_no_estimate(found):
     level = renyi_levels(arrays, [2.0])[0]
     assert level.estimate is None
     assert level.lower == found.renyi([2.0])[0].lower
-
-
-def test_a_store_of_nothing_certifies_nothing(found):
-    empty = unmeasured(found.study)
-    assert empty.zcdp().lower == 0.0
-    assert empty.renyi([2.0])[0].lower == 0.0
-    assert empty.renyi([2.0])[0].estimate is None
-    assert "-" in show_as(empty, "table", {"renyi": [2.0], "zcdp": True})
 
 
 def test_refusals(found, tmp_path, capsys):

@@ -17,7 +17,6 @@ from hpcdp.engine.derived import maximum_of
 from hpcdp.errors import StudyError
 from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.report.verdict import report, to_json
-from hpcdp.results.audit import audit
 from hpcdp.results.shown import CONSISTENT, NOT_SEPARABLE, VIOLATION
 from hpcdp.results.verdict import verify
 from hpcdp.study.claims import RenyiLimit, parse_claim
@@ -188,18 +187,6 @@ def test_the_implied_curve_alone_refutes_too(gaussian):
     assert found.order is None
     assert found.verdict == VIOLATION
     assert verify(gaussian, "zcdp(rho=0.3)*zcdp(rho=0.2)").verdict in (CONSISTENT, NOT_SEPARABLE)
-
-
-def test_audit_of_a_claim_about_orders():
-    """Trade-off points against the implied curve: much too strict a claim is refuted, a true one is not."""
-    result = measured(
-        "gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=1303, train=20_000, test=20_000, chunk=20_000,
-        epsilons=[0.0, 1.0], etas=[0.5, 1.0, 2.0],
-    )  # fmt: skip
-    assert audit(result, "zcdp(rho=0.1)").verdict == "violation"
-    assert audit(result, "renyi(order=2, epsilon=0.2)").verdict == "violation"
-    assert audit(result, "zcdp(rho=0.5)").verdict != "violation"
-    assert audit(result, "renyi(order=2, epsilon=1)").verdict != "violation"
 
 
 def test_an_estimate_of_the_order_above_the_claim_is_not_consistent():

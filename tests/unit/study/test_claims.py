@@ -7,12 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import call, write_study
 from pairs_of_laws import every_pair
 from scipy.integrate import quad
-from scipy.stats import binom
 
-from hpcdp import TradeOffCurve, audit, load_result, verify
+from hpcdp import TradeOffCurve
 from hpcdp.analytic import (
     ApproximateDP,
     Curve,
@@ -249,18 +247,11 @@ def test_laplaces_are_those_of_a_vector():
     assert hundred.delta(4.2203 + 5e-5) <= 1e-5 <= hundred.delta(4.2203 - 5e-5)
 
 
-@pytest.mark.parametrize(
-    "text, is_symmetric",
-    [
-        ("dp(epsilon=1, delta=0.01)", True),
-        ("dp(epsilon=0.5, delta=0.2)", True),
-        ("dp(epsilon=1, delta=0.01)*gaussian(mu=1)", True),
-        ("dp(epsilon=1)*laplace(epsilon=1)", True),
-    ],
-)
-def test_a_written_curve_is_as_symmetric_as_before(text, is_symmetric, tmp_path):
+@pytest.mark.parametrize("text", ["dp(epsilon=1, delta=0.01)", "dp(epsilon=1)*laplace(epsilon=1)"])
+def test_a_written_curve_is_as_symmetric_as_before(text, tmp_path):
     polygon(read(text).bound).write(tmp_path / "curve.csv")
-    assert read("file(curve.csv)", tmp_path).is_symmetric == read(text).is_symmetric == is_symmetric
+    assert read("file(curve.csv)", tmp_path).is_symmetric
+    assert read(text).is_symmetric
 
 
 def test_a_written_curve_is_as_asymmetric_as_before(tmp_path):
@@ -287,21 +278,6 @@ def test_laplace_and_gaussian(epsilon0, mu, tmp_path):
     assert over.min() >= -1e-12
     assert over.max() <= 1e-7
     assert (again.tradeoff(FINE) <= claim.tradeoff(FINE) + 1e-12).all()
-
-
-def test_how_much_too_large_a_product_is_at_high_levels():
-    levels, times = np.linspace(0.0, 10.0, 21), np.arange(26)
-    p = binom.pmf(times, 25, 1.0 / (1.0 + np.exp(-1.0)))  # randomised response, 25 times
-    answers = [np.maximum(p - np.exp(level) * p[::-1], 0.0).sum() for level in levels]
-    noise = [with_laplace(0.1, GaussianShift(4.0), level) for level in levels]
-    for text, truth, more in (
-        ("*".join(["dp(epsilon=1)"] * 25), answers, 1e-10),
-        ("laplace(epsilon=0.1)*gaussian(mu=4)", noise, 6e-8),
-    ):
-        over = read(text).delta(levels) - truth
-        assert over.min() >= 0.0
-        assert (over <= more + 1e-11 * np.exp(levels)).all()
-        assert over.max() > 2e-7, "or the docstring could promise more"
 
 
 def test_pure_privacy_and_points(tmp_path):
@@ -333,19 +309,6 @@ def test_a_written_curve_is_read_back(p, q, tmp_path):
         np.testing.assert_allclose(claim.bound.delta(HIGH, direction), curve.delta(HIGH, direction), atol=1e-12)
     assert isinstance(claim.bound, TradeOffPoints)
     np.testing.assert_allclose(claim.convex_tradeoff(FINE), curve(FINE), atol=1e-12)
-
-
-def test_a_polygon_below_an_exact_curve(tmp_path):
-    for exact in (GaussianShift(1.0), LaplaceShift(4.0), GaussianShift(0.05)):
-        below = TradeOffCurve.below(exact)
-        over = below.delta(HIGH) - exact.delta(HIGH)
-        assert over.min() >= -1e-15
-        assert over.max() <= 5e-8
-        assert (below(FINE) <= exact.tradeoff(FINE) + 1e-15).all()
-        below.write(tmp_path / "below.csv")
-        again = read("file(below.csv)", tmp_path)
-        assert np.abs(again.delta(HIGH) - exact.delta(HIGH)).max() <= 1.5e-7
-        assert (again.tradeoff(FINE) <= exact.tradeoff(FINE) + 1e-12).all()
 
 
 @pytest.mark.parametrize(
@@ -381,23 +344,3 @@ def test_refusals_of_products(text, words):
     with pytest.raises(StudyError) as caught:
         read(text)
     assert words in str(caught.value)
-
-
-@pytest.mark.slow
-def test_wherever_a_claim_is_accepted(tmp_path, scheduler):
-    """Two numbers, one with Laplace and one with normal noise; a true product, and one that is too strict."""
-    own = (
-        "import numpy as np\n\n\ndef both(database, size, rng):\n"
-        "    return database.sum() + np.column_stack([rng.laplace(size=size), rng.normal(size=size)])\n"
-    )
-    true, false = "laplace(epsilon=1)*gaussian(mu=1)", "laplace(epsilon=0.3)*gaussian(mu=0.3)"
-    settings = {"call": "own:both", "pairs": "given = [ { d = [0.0], d_prime = [1.0] } ]", "claim": true}
-    study, store = write_study(tmp_path, own, **settings), tmp_path / "s.zarr"
-    call("run", study, "--store", store, "--cluster", scheduler)
-    assert call("show", store).stdout.startswith(f"s: {true}: consistent\n")
-    call("verify", store, "--claim", false, "--claim", true, code=3)
-    place = ("--store", store, "--cluster", scheduler)
-    call("audit", study, *place)
-    call("audit", study, *place, "--sequential", "--batch", 500, "--budget", 1000)
-    result = load_result(store)
-    assert verify(result, true).verdict != audit(result, false).verdict == "violation"
