@@ -1,4 +1,4 @@
-"""Votes are exact: those of brute force, ties included, whatever the search guesses and with any number of threads."""
+"""Votes are exact: those of brute force, ties included, whatever the search guesses."""
 
 from __future__ import annotations
 
@@ -197,29 +197,14 @@ def test_far_and_infinite_queries_have_votes():
 
 
 @pytest.mark.slow
-def test_votes_do_not_depend_on_threads_nor_on_company():
+def test_votes_do_not_depend_on_company():
     rng = np.random.default_rng(2)
     for columns in (2, 5):
         p, q = rng.laplace(size=(2, 6000, columns))
         x = rng.laplace(size=(9000, columns))
-        scores = [Knn(threads=threads).fit(Side(p, 6000), Side(q, 6000)).score(x) for threads in (1, 2, 3)]
-        np.testing.assert_array_equal(scores[0], scores[1])
-        np.testing.assert_array_equal(scores[0], scores[2])
+        model = Knn().fit(Side(p, 6000), Side(q, 6000))
         some = rng.permutation(9000)[:500]
-        alone = Knn(threads=1).fit(Side(p, 6000), Side(q, 6000)).score(x[some])
-        np.testing.assert_array_equal(scores[0][some], alone)
-
-
-def test_threads_come_from_the_environment(monkeypatch):
-    p, q = np.random.default_rng(3).normal(size=(2, 300, 2))
-
-    def threads():
-        return Knn().fit(Side(p, 300), Side(q, 300)).source.search.threads
-
-    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
-    assert threads() == 1
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "4")
-    assert threads() == 4
+        np.testing.assert_array_equal(model.score(x)[some], model.score(x[some]))
 
 
 FLOATS = st.floats(-1.0, 1.0, width=64)
