@@ -5,7 +5,6 @@ Seconds are of the processor, because both use one thread and a machine may be s
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 

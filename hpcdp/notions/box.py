@@ -114,7 +114,11 @@ def lines_of(curve: HasDelta, orientation: Orientation = "both") -> Lines:
     def least(levels: Floats) -> Floats:
         return np.minimum(first(levels), second(levels))
 
-    ways = {"forward": (first, second), "reverse": (second, first), "both": (least, least)}
+    ways: dict[str, tuple[TradeOffFunction, TradeOffFunction]] = {
+        "forward": (first, second),
+        "reverse": (second, first),
+        "both": (least, least),
+    }
     if orientation not in ways:
         raise refusal("orientation", orientation, '"both", "forward" or "reverse"')
     forward, reverse = ways[orientation]

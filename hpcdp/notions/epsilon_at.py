@@ -140,7 +140,9 @@ def outline(known: Floats, lower: Floats, start: float, stop: float) -> tuple[Fl
     The implied curve is flat or falls as 1 − r·e^ε, which is concave, so that chords of one piece lie below it. Where it turns
     from falling to flat a chord would lie above, so that each such corner is a vertex. known (k,) strictly increases.
     """
-    ahead = np.append(np.maximum.accumulate(lower[::-1])[-2::-1], 0.0)  # flat from before the next level, and beyond the last
+    ahead = np.append(
+        np.maximum.accumulate(lower[::-1])[-2::-1], 0.0
+    )  # flat from before the next level, and beyond the last
     with np.errstate(divide="ignore", invalid="ignore"):
         corners = np.log1p(-ahead) - np.minimum.accumulate(np.log1p(-lower) - known)  # NaN where both are 1
     turns = np.append(known, corners[np.isfinite(corners)])
