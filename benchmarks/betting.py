@@ -78,7 +78,7 @@ def measure(
     name: str, draw: Draw, claim: Any, loss: str, sizes: tuple[int, int], runs: int, way: Orientation
 ) -> NDArray[Any]:
     """Audit `runs` times; prints a line."""
-    begin, lines, learn = time.perf_counter(), lines_of(claim.tradeoff, way), learner(loss)
+    begin, lines, learn = time.perf_counter(), lines_of(claim, way), learner(loss)
     found = np.array([samples_until_refuted(draw, lines, learn, *sizes, [2026, run]) for run in range(runs)])
     tenths = np.quantile(found, [0.1, 0.5, 0.9], method="higher")
     seconds = (time.perf_counter() - begin) / runs

@@ -1,11 +1,10 @@
 """kNN votes of vectors: scikit-learn's KNeighborsClassifier against hpcdp's knn, one thread each, with equal votes.
 
-Seconds are of the processor, because both use one thread and a machine may be shared; threads are compared by the clock.
+Seconds are of the processor, because both use one thread and a machine may be shared.
 """
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 
@@ -61,9 +60,9 @@ def ask_scikit(p: Floats, q: Floats, x: Floats, k: int) -> tuple[Ints, float, fl
     return np.concatenate(votes), fitted - begin, time.process_time() - fitted
 
 
-def fit_hpcdp(p: Floats, q: Floats, threads: int = 1) -> VotesModel:
+def fit_hpcdp(p: Floats, q: Floats) -> VotesModel:
     """The model of `knn`."""
-    model = Knn(threads=threads).fit(Side(p, p.shape[0]), Side(q, q.shape[0]))
+    model = Knn().fit(Side(p, p.shape[0]), Side(q, q.shape[0]))
     assert isinstance(model, VotesModel)
     return model
 
@@ -75,29 +74,6 @@ def ask_hpcdp(p: Floats, q: Floats, x: Floats) -> tuple[VotesModel, float, float
     fitted = time.process_time()
     model.counter(THRESHOLDS).count(x)
     return model, fitted - begin, time.process_time() - fitted
-
-
-def compare_threads(training: int, tests: int) -> tuple[float, float]:
-    """How many times faster two threads are than one by the clock, and how much of the processor they take beside it.
-
-    They are taken in turn, and the scores are the same.
-    """
-    rng = np.random.default_rng(3)
-    p, q = draw("gaussian", training, 2, rng)
-    x = np.concatenate(draw("gaussian", tests, 2, rng))
-    models = [fit_hpcdp(p, q, threads) for threads in (1, 2)]
-    clock: list[list[float]] = [[], []]
-    processor: list[list[float]] = [[], []]
-    scores = [model.score(x) for model in models]
-    np.testing.assert_array_equal(*scores)
-    for _ in range(5):
-        for i, model in enumerate(models):
-            begin, begin_processor = time.perf_counter(), time.process_time()
-            model.score(x)
-            clock[i].append(time.perf_counter() - begin)
-            processor[i].append(time.process_time() - begin_processor)
-    one, two = ([statistics.median(found) for found in each] for each in (clock, processor))
-    return one[0] / one[1], two[1] / two[0]
 
 
 def main(small: bool = False) -> dict[tuple[str, int], float]:
@@ -129,8 +105,6 @@ def main(small: bool = False) -> dict[tuple[str, int], float]:
                 f" {'':13} {ratios[law, columns]:6.1f} {scikit_vote / count:9.1f}",
                 flush=True,
             )
-    faster, work = compare_threads(training, 1 << (12 if small else 17))
-    print(f"two threads against one, 2 columns: {faster:.2f} times faster by the clock, {work:.2f} times the work")
     return ratios
 
 

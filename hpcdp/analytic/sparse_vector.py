@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -39,28 +40,20 @@ class NoisyThreshold:
         """The expectation of exp of `log_values`, (n, m); shape (m,)."""
         return np.asarray(self.weights @ np.exp(log_values))
 
-    def running(self, log_values: Array) -> RunningIntegral:
-        """The expectation of exp of `log_values`, (n,), over thresholds up to z, as a function of z."""
+    def log_running(self, log_values: Array) -> Callable[[Array], Array]:
+        """The logarithm of the expectation of exp of `log_values`, (n,), over thresholds up to z, as a function of z (m,)."""
         panels = (self.weights * np.exp(log_values)).reshape(-1, _RULE.order) / _RULE.weights
-        return RunningIntegral(self.edges, panels @ _RULE.to_series.T @ _RULE.integral.T)
+        series = panels @ _RULE.to_series.T @ _RULE.integral.T  # antiderivatives from each left edge
+        before = np.append(0.0, np.cumsum(series.sum(axis=1)))  # Legendre polynomials are 1 at the right end
 
+        def log_integral(points: Array) -> Array:
+            panel = np.clip(np.searchsorted(self.edges, points, side="right") - 1, 0, len(series) - 1)
+            half = 0.5 * np.diff(self.edges)[panel]
+            at = np.clip((points - self.edges[panel]) / half - 1.0, -1.0, 1.0)
+            with np.errstate(divide="ignore"):
+                return np.log(before[panel] + np.maximum(evaluate_series(at, series[panel]), 0.0))
 
-@dataclass(frozen=True)
-class RunningIntegral:
-    """An integral from the first edge up to a point. series: (panels, terms), antiderivatives from each left edge."""
-
-    edges: Array
-    series: Array
-
-    def log(self, points: Array) -> Array:
-        """The logarithm of the integral up to `points`, (m,); shape (m,)."""
-        whole = self.series.sum(axis=1)  # Legendre polynomials are 1 at the right end
-        before = np.concatenate(([0.0], np.cumsum(whole)))
-        panel = np.clip(np.searchsorted(self.edges, points, side="right") - 1, 0, whole.size - 1)
-        half = 0.5 * np.diff(self.edges)[panel]
-        at = np.clip((points - self.edges[panel]) / half - 1.0, -1.0, 1.0)
-        with np.errstate(divide="ignore"):
-            return np.log(before[panel] + np.maximum(evaluate_series(at, self.series[panel]), 0.0))
+        return log_integral
 
 
 def noisy_threshold(answers: Array, breaks: Array, threshold: float, rho: float, nu: float) -> NoisyThreshold:
@@ -210,7 +203,7 @@ def _released(answers: tuple[Array, Array], threshold: float, rho: float, nu: fl
     lines = []
     for index in range(answers[0].size):
         sides = [
-            (float(part[index]), law.running(log_values[:, index]))
+            (float(part[index]), law.log_running(log_values[:, index]))
             for part, law, log_values in zip(answers, noisy, before, strict=True)
         ]
         lines.append((partial(_log_releases, sides=sides, nu=nu), edges))
@@ -218,9 +211,11 @@ def _released(answers: tuple[Array, Array], threshold: float, rho: float, nu: fl
     return Piecewise(lines, *none)
 
 
-def _log_releases(value: Array, *, sides: list[tuple[float, RunningIntegral]], nu: float) -> tuple[Array, Array]:
+def _log_releases(
+    value: Array, *, sides: list[tuple[float, Callable[[Array], Array]]], nu: float
+) -> tuple[Array, Array]:
     one, other = (
-        LAPLACE.log_pdf((value - answer) / nu) - math.log(nu) + integral.log(value) for answer, integral in sides
+        LAPLACE.log_pdf((value - answer) / nu) - math.log(nu) + log_integral(value) for answer, log_integral in sides
     )
     return one, other
 

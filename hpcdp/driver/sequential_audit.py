@@ -113,7 +113,7 @@ class _Game:
         self.problem, self.layout, self.rounds = problem, layout, rounds
         self.stage = Stage.endless(rounds.chunk)  # where batches lie
         self.failure = 1.0 - e.confidence
-        self.lines: Lines = lines_of(claim.convex_tradeoff, orientation)  # type: ignore[arg-type]
+        self.lines: Lines = lines_of(claim.curve, orientation)  # type: ignore[arg-type]
         loss = validate_parameters(e.default_loss, e.parameters)
         k = getattr(loss, "k", None)  # a start that is long enough for a given number of neighbours
         self.rules = Rules(first=max(Rules().first, k)) if isinstance(k, int) else Rules()

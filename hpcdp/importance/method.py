@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -283,7 +284,7 @@ class ImportanceSampling(TapeResults):
         if series.kind in PARTS:
             return Learned(None, records_facts=False)
         state, choice = learn_levels(context, series.pair)
-        return Learned(None, {"choice": choice.to_dict()}, file=state)
+        return Learned(None, {"choice": asdict(choice)}, file=state)
 
     def count_series(self, context: Context, series: Series, chunks: range, report: Report) -> dict[str, Any]:
         test = Judge(context.problem, learned_state(context, series, report), series.item[0])

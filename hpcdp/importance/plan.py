@@ -77,16 +77,11 @@ class Choice:
     needed: tuple[float, float]
     declared: bool
     state: str
-    unexplained: tuple[tuple[tuple[int, int, float], ...], ...] = ((), ())
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON values; `unexplained` where there is any, which leaves the keys of all other draws as they were."""
-        fields = asdict(self)
-        return fields if any(self.unexplained) else {name: v for name, v in fields.items() if name != "unexplained"}
+    unexplained: tuple[tuple[tuple[int, int, float], ...], ...]
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Choice:
-        """The choice that `to_dict` came from."""
+        """The choice that these are the fields of, as JSON has them."""
         bets = tuple(Bets(**{key: tuple(value) for key, value in entry.items()}) for entry in data["bets"])
         return cls(**{key: _tuples(value) for key, value in data.items()} | {"bets": bets})
 
@@ -107,7 +102,7 @@ class Choice:
 
     def key(self, pair: str) -> str:
         """Key of the draws that test it, of a pair's key: of another choice they would test another set."""
-        return digest_json(["tapes", pair, self.to_dict()])
+        return digest_json(["tapes", pair, asdict(self)])
 
     def total(self, part: str, side: int) -> int:
         """Draws of a law in a part: of D (side 0), or D′."""

@@ -46,7 +46,6 @@ from hpcdp.study.sampler import Sampler
 State = dict[str, NDArray[Any]]
 Layout = list[tuple[str, int]]  # see `Tape.layout`
 
-_PREFIX = "projection."
 _PROJECTING = "projecting"  # the name of the loss that brings vectors to the line, as bytes
 _AGAIN = (
     " (the same noise comes again: a mechanism that fails for its numbers has to return an output at all noise, however far "
@@ -199,7 +198,7 @@ def learn_levels(context: Context, number: int, recorded: Choice | None = None) 
         projects = kind_of(e.default_loss).projects  # else what plain draws show to be best
         projecting = e.default_loss if projects else projecting_loss(sides[0], sides[1], np.asarray(e.epsilons))
         projection = _projecting_loss(problem, projecting).fit(*sides).projection()
-        state = projection_state(projection, _PREFIX) | {_PROJECTING: np.frombuffer(projecting.encode(), np.uint8)}
+        state = projection_state(projection) | {_PROJECTING: np.frombuffer(projecting.encode(), np.uint8)}
 
     def draw(side: int, proposal: Proposal, size: int, call: int) -> tuple[Floats, Tape]:
         outputs, tape = first[side] if call == 0 else take(side, proposal, size, call)
@@ -247,7 +246,7 @@ class Judge:
         self.proposals = [Proposal.restore(state, f"proposal{side}.") for side in (0, 1)]
         projecting = state.get(_PROJECTING, np.zeros(0, np.uint8)).tobytes().decode()
         self._projection = restore_projection(
-            state, _PREFIX, lambda own: _projecting_loss(problem, projecting).restore_projection(own)
+            state, lambda own: _projecting_loss(problem, projecting).restore_projection(own)
         )
         changes = np.append(True, (state["classes"][:, 1:] != state["classes"][:, :-1]).any(axis=0))
         self._starts = state["starts"][changes]

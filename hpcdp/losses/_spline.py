@@ -253,10 +253,6 @@ def fit_log_ratio(
     centres: Floats, a: Ints, b: Ints, n0: int, n1: int, atoms: NDArray[np.bool_] | None = None
 ) -> Floats:
     """L̂ = log p/q in each cell, ±inf allowed, never NaN, from tallies a, b of n0, n1 draws. Heuristic: no bound on its error."""
-    if not centres.shape == a.shape == b.shape:
-        raise ValueError(f"centres, a and b have shapes {centres.shape}, {a.shape}, {b.shape}; accepted: (cells,) each")
-    if n0 < 1 or n1 < 1:
-        raise ValueError(f"draws are {n0} and {n1}; accepted: at least 1")
     own = np.zeros(centres.size, np.bool_) if atoms is None else atoms & (a + b >= _ATOM)
     out = np.zeros(centres.size)
     out[own] = _plain(a[own], b[own], n0, n1)

@@ -6,7 +6,7 @@ import math
 from math import isqrt
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from hpcdp.losses.kind import STREAMED_BYTES, LossKind, Parameters, Seconds, plain_seconds, refuse_strings
@@ -111,13 +111,6 @@ class FrequencyParameters(Parameters):
 
     rare: Annotated[int, Field(ge=0, strict=True)] = 0
     distinct: Annotated[int, Field(ge=2, le=1 << 28, strict=True)] = _DISTINCT
-
-    @model_serializer(mode="wrap")
-    def _leave_out_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = dump(self)
-        if self.distinct == _DISTINCT:  # stores of versions without this parameter keep their keys
-            del values["distinct"]
-        return values
 
 
 class FrequencyKind(LossKind):

@@ -176,7 +176,7 @@ class Pilot:
             return cls(
                 LineCells.restore(state),
                 state["losses"],
-                restore_projection(state, restore=getattr(loss, "restore_projection", None)),
+                restore_projection(state, getattr(loss, "restore_projection", None)),
             )
         return cls(Distinct.restore(state), state["losses"], None)
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcdp._base.kernels import kernel
-from hpcdp._check import integer, non_negative, positive, real, refusal
+from hpcdp._check import integer, real, refusal
 from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.notions.box import Lines
 
@@ -146,16 +146,6 @@ class Rules:
     prior: float = 2.0
     cautions: tuple[float, ...] = (20.0, 200.0)
 
-    def __post_init__(self) -> None:
-        for name, least in (("folds", 2), ("first", self.folds), ("smallest", 1), ("practice", 1), ("cells", 2)):
-            integer(name, getattr(self, name), least)
-        positive("prior", self.prior)
-        non_negative("growth", self.growth)
-        for caution in self.cautions:
-            positive("cautions", caution)
-        if not self.cautions:
-            raise refusal("cautions", self.cautions, "one or more numbers > 0")
-
 
 def blocks(past: int, drawn: int, rules: Rules) -> Iterator[tuple[int, int]]:
     """Blocks (start, stop) of outputs past … drawn − 1 to bet on in turn, by sizes alone; those before `start` teach."""
@@ -169,8 +159,6 @@ def blocks(past: int, drawn: int, rules: Rules) -> Iterator[tuple[int, int]]:
 def practise(learn: Learner, p: Outputs, q: Outputs, rules: Rules) -> tuple[Floats, Floats]:
     """L̂ of as many outputs of D and of D' by learners that did not see them: every folds-th is held out in turn."""
     size = p.shape[0]
-    if q.shape[0] != size or size < rules.folds:
-        raise refusal("outputs of D and of D'", (size, q.shape[0]), f"two equal numbers >= {rules.folds}")
     parts = min(rules.folds, ceil(rules.folds * rules.practice / size))
     place = np.arange(size) % rules.folds
     score_lists: tuple[list[Floats], list[Floats]] = ([], [])
@@ -230,10 +218,7 @@ class Wealth:
 def place_bet(lines: Lines, practice_p: Floats, practice_q: Floats, rules: Rules | None = None) -> Bet:
     """The bet on outputs that practice scores (n,) do not depend on: a share on the fastest portfolio, the rest is kept."""
     rules = rules or Rules()
-    _require_scores(practice_p, practice_q)
     size, players = practice_p.size, len(rules.cautions)
-    if not size:
-        raise refusal("practice", "no score", "one or more of each side")
     ordered = np.sort(np.append(practice_p, practice_q))
     edges = np.unique(ordered[np.arange(1, rules.cells) * ordered.size // rules.cells])
     edges = edges[edges > ordered[0]]
@@ -251,7 +236,6 @@ def place_bet(lines: Lines, practice_p: Floats, practice_q: Floats, rules: Rules
 
 def settle(bet: Bet, scores_p: Floats, scores_q: Floats) -> Floats:
     """Natural logs, (players,), of what a bet's fresh outputs multiply wealth by; scored by a learner that had not seen them."""
-    _require_scores(scores_p, scores_q)
     counts = count_cells(bet.edges, scores_p), count_cells(bet.edges, scores_q)
     return np.log(bet.on_p) @ counts[0] + np.log(bet.on_q) @ counts[1]
 
@@ -275,9 +259,7 @@ def play(
     past, batch: outputs of D and of D', (n,) or (n, d). check: called on both sides of each block with each bet's cells.
     """
     rules = rules or Rules()
-    seen, new = (_pair_size(name, sides) for name, sides in (("past", past), ("batch", batch)))
-    if len(wealths) != len(claims) or any(wealth.samples != seen for wealth in wealths):
-        raise refusal("wealths", list(wealths), f"one for each of {len(claims)} claims, after {seen} samples")
+    seen, new = past[0].shape[0], batch[0].shape[0]
     p, q = ((np.concatenate([before, now]) if seen else now) for before, now in zip(past, batch, strict=True))
     logs = [np.array(wealth.logs) for wealth in wealths]
     for start, stop in blocks(seen, seen + new, rules):
@@ -300,23 +282,8 @@ def average(total: Wealth, parts: Sequence[Wealth]) -> Wealth:
 
 def is_refuted(wealth: Wealth, gamma: float) -> bool:
     """Whether the wealth was 1/gamma or more at some look; with probability at most gamma if the claim is true."""
-    real("gamma", gamma, "a number above 0 and below 1", lambda number: 0.0 < number < 1.0)
     return wealth.peak >= -log(gamma)
 
 
 def _log_mean(logs: Floats) -> float:
     return float(np.logaddexp.reduce(logs)) - log(logs.size)
-
-
-def _pair_size(name: str, sides: tuple[Outputs, Outputs]) -> int:
-    size = int(sides[0].shape[0])
-    if sides[1].shape[0] != size:
-        raise refusal(f"{name}: outputs of D and of D'", (size, int(sides[1].shape[0])), "two equal numbers")
-    return size
-
-
-def _require_scores(p: Floats, q: Floats) -> None:
-    if p.shape != q.shape or p.ndim != 1:
-        raise refusal("scores of D and of D'", (p.shape, q.shape), "two shapes (n,), the same")
-    if np.isnan(p).any() or np.isnan(q).any():
-        raise refusal("scores", "a NaN", "numbers, or infinity")

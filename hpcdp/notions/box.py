@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from hpcdp._check import refusal
+from hpcdp.analytic._curve import DIRECTIONS, Direction
 from hpcdp.notions.bounds import binomial_upper
 
 Floats = NDArray[np.float64]
@@ -31,9 +33,7 @@ _SAME = 1e-4  # levels closer than this share of the largest are one
 _EVEN = 16
 _FALLS = (1e-2, 1e-3, 1e-4, 1e-6, 1e-9)
 _PARTS, _SPLITS = 16, 10  # 20 · 16^−10 is 2e-11
-_SECTIONS = 80  # golden sections: 0.618^80 is 2e-17
-_GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
-_ROUNDING = 1e-12  # added to a δ that was searched for, which must not be below the true one
+_ROUNDING = 1e-12  # added to δ, which must not be below the true one
 
 
 def error_limits(errors: Ints, test: Ints, level: Floats, limits: Limits = "exact") -> Floats:
@@ -79,26 +79,20 @@ def mu_lower(alpha_upper: ArrayLike, beta_upper: ArrayLike) -> Floats:
     return np.maximum(0.0, np.where(np.isnan(mu), 0.0, mu))
 
 
+class HasDelta(Protocol):
+    """A curve that tells δ of both directions: an exact one, or one of points."""
+
+    def delta(self, epsilon: Floats, direction: Direction) -> Floats:
+        """δ at each level."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Lines:
     """What a claim says of (P, Q): Q(R) <= delta + eta P(R) for every R; etas (S,) above 0, deltas from max(0, 1 − eta) to 1."""
 
     etas: Floats
     deltas: Floats
-
-    def __post_init__(self) -> None:
-        etas, deltas = (np.array(values, np.float64) for values in (self.etas, self.deltas))
-        if etas.ndim != 1 or not etas.size or deltas.shape != etas.shape:
-            raise refusal("etas, deltas", (etas.shape, deltas.shape), "two arrays of one shape (S,), S >= 1")
-        if not np.all((etas > 0.0) & np.isfinite(etas)):
-            raise refusal("etas", etas.tolist(), "finite numbers > 0")
-        wrong = np.flatnonzero(~((deltas >= np.maximum(0.0, 1.0 - etas) - _ROUNDING) & (deltas <= 1.0 + _ROUNDING)))
-        if wrong.size:
-            eta, delta = float(etas[wrong[0]]), float(deltas[wrong[0]])
-            raise refusal(f"delta at eta {eta!r}", delta, f"a number from {max(0.0, 1.0 - eta)!r} to 1")
-        for name, values in (("etas", etas), ("deltas", deltas)):
-            values.setflags(write=False)
-            object.__setattr__(self, name, values)
 
 
 def lines_from_delta(epsilons: ArrayLike, forward: ArrayLike, reverse: ArrayLike) -> Lines:
@@ -108,47 +102,29 @@ def lines_from_delta(epsilons: ArrayLike, forward: ArrayLike, reverse: ArrayLike
     return Lines(np.append(np.exp(levels), below), np.append(second, 1.0 - below * (1.0 - first)))
 
 
-def lines_of(tradeoff: TradeOffFunction, orientation: Orientation = "both") -> Lines:
-    """Lines of a convex T0 at 40 to 84 slopes that its δ(ε) chooses; of (D, D') forward, of (D', D) reverse, or of both."""
+def lines_of(curve: HasDelta, orientation: Orientation = "both") -> Lines:
+    """Lines of a curve at 40 to 84 slopes that its δ(ε) chooses; of (D, D') forward, of (D', D) reverse, or of both."""
 
-    def first(levels: Floats) -> Floats:  # T0 of (D, D'): P(S) − e^ε Q(S)
-        return _largest(tradeoff, 1.0, np.exp(levels))
+    def from_above(levels: Floats, direction: Direction) -> Floats:
+        rounding = _ROUNDING * np.maximum(1.0, 1e-3 * (1.0 + np.exp(levels)))
+        return np.clip(curve.delta(levels, direction) + rounding, 0.0, 1.0)
 
-    def second(levels: Floats) -> Floats:  # Q(S) − e^ε P(S)
-        return _largest(tradeoff, np.exp(levels), 1.0)
+    first, second = (partial(from_above, direction=direction) for direction in DIRECTIONS)
 
     def least(levels: Floats) -> Floats:
         return np.minimum(first(levels), second(levels))
 
-    ways = {"forward": (first, second), "reverse": (second, first), "both": (least, least)}
+    ways: dict[str, tuple[TradeOffFunction, TradeOffFunction]] = {
+        "forward": (first, second),
+        "reverse": (second, first),
+        "both": (least, least),
+    }
     if orientation not in ways:
         raise refusal("orientation", orientation, '"both", "forward" or "reverse"')
     forward, reverse = ways[orientation]
     levels = np.sort(np.append(_levels(forward), _levels(reverse)))
     levels = levels[np.append(np.diff(levels) > _SAME * levels[-1], True)]
     return lines_from_delta(levels, forward(levels), reverse(levels))
-
-
-def _largest(tradeoff: TradeOffFunction, on_alpha: Floats | float, on_beta: Floats | float) -> Floats:
-    """The maximum over a of 1 − on_alpha a − on_beta T0(a), concave in a, by golden sections; from above."""
-
-    def excess(a: Floats) -> Floats:
-        return 1.0 - on_alpha * a - on_beta * np.asarray(tradeoff(a), np.float64)
-
-    low = np.zeros(np.broadcast(on_alpha, on_beta).shape)
-    high = np.ones_like(low)
-    best = np.maximum(excess(low), excess(high))
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = excess(left), excess(right)
-    for _ in range(_SECTIONS):
-        best = np.maximum(best, np.maximum(at_left, at_right))
-        is_left = at_left >= at_right
-        low, high = np.where(is_left, low, left), np.where(is_left, right, high)
-        fresh = np.where(is_left, high - _GOLDEN * (high - low), low + _GOLDEN * (high - low))
-        at_fresh = excess(fresh)
-        left, right = np.where(is_left, fresh, right), np.where(is_left, left, fresh)
-        at_left, at_right = np.where(is_left, at_fresh, at_right), np.where(is_left, at_left, at_fresh)
-    return np.clip(best + _ROUNDING * np.maximum(1.0, 1e-3 * (on_alpha + on_beta)), 0.0, 1.0)
 
 
 def _levels(delta: Callable[[Floats], Floats]) -> Floats:

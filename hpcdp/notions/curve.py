@@ -40,11 +40,12 @@ class Gap(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TradeOffCurve:
+class TradeOffCurve(Curve):
     """A trade-off curve T of an ordered pair (P, Q), H0 = P: a polygon from (0, 1) to (1, 0) that never rises.
 
     Where several corners have one alpha, the curve drops there and its value is the lowest of them; a drop at alpha = 0 is
-    the mass of Q where P has none. The curve need not be convex: one through estimates may not be.
+    the mass of Q where P has none. The curve need not be convex: one through estimates may not be. What a `Curve` of
+    `hpcdp.analytic` says besides is that of its convex minorant, exact up to 1e-16 or so.
 
     Args:
         alpha: type-I errors of the corners, from 0 to 1, never falling, float64 (k,), k >= 2.
@@ -202,12 +203,18 @@ class TradeOffCurve:
         Raises:
             ValueError: a size out of range.
         """
-        # of equal alphas np.interp takes the last, so the lowest
-        return np.asarray(np.interp(checked("alpha", alpha, 0.0, 1.0), self.alpha, self.beta))
+        return self.tradeoff(alpha)
 
-    def tradeoff(self, alpha: ArrayLike) -> Floats:
-        """Return T(alpha), as a call does; under the name that exact curves and claims have for it."""
-        return self(alpha)
+    def _tradeoff(self, alpha: Floats) -> Floats:
+        # of equal alphas np.interp takes the last, so the lowest
+        return np.asarray(np.interp(alpha, self.alpha, self.beta))
+
+    def _point(self, eta: Floats) -> tuple[Floats, Floats]:
+        hull = self.convex()
+        with np.errstate(divide="ignore"):
+            steepness = -np.diff(hull.beta) / np.diff(hull.alpha)
+        corner = np.searchsorted(-steepness, -eta)  # behind all sides that are steeper
+        return hull.alpha[corner], hull.beta[corner]
 
     def inverse(self) -> TradeOffCurve:
         """The curve of the reversed pair (Q, P), T⁻¹(b) = inf{a: T(a) <= b}. Exact, and its own inverse."""
@@ -242,33 +249,11 @@ class TradeOffCurve:
         mirrored = np.interp(along, -along[::-1], across[::-1])
         return bool(np.abs(across - mirrored).max() <= non_negative("tolerance", tolerance))
 
-    def delta(self, epsilon: ArrayLike, direction: Direction = "forward") -> Floats:
-        """Return δ(ε) that T means. Exact for the polygon, where the supremum is at a corner, up to 1e-16 or so.
-
-        Args:
-            epsilon: levels >= 0, any shape; infinity gives the mass of infinite loss.
-            direction: "forward" is δ_PQ = sup_b 1 − T⁻¹(b) − e^ε b, "reverse" is δ_QP = sup_a 1 − T(a) − e^ε a.
-
-        Returns:
-            float64 of the shape of `epsilon`, from 0 to 1.
-
-        Raises:
-            ValueError: a negative or NaN level, or an unknown direction.
-        """
-        levels = checked("epsilon", epsilon, 0.0, np.inf)
-        if direction not in ("forward", "reverse"):
-            raise refusal("direction", direction, '"forward" or "reverse"')
+    def _delta(self, epsilon: Floats, direction: Direction) -> Floats:
+        # at a corner of the polygon: δ_PQ = sup_b 1 − T⁻¹(b) − e^ε b forward, δ_QP = sup_a 1 − T(a) − e^ε a in reverse
         hull = self.convex()
         corners = (hull.alpha, hull.beta) if direction == "reverse" else (hull.beta[::-1], hull.alpha[::-1])
-        return np.clip(largest_excess(*corners, levels), 0.0, 1.0)
-
-    def spectrum(self, epsilon: ArrayLike) -> Floats:
-        """Return the larger δ of both directions at levels >= 0, same shape. Exact as `delta`.
-
-        Raises:
-            ValueError: a negative or NaN level.
-        """
-        return np.maximum(self.delta(epsilon, "forward"), self.delta(epsilon, "reverse"))
+        return largest_excess(*corners, epsilon)
 
     def gap(self, other: TradeOffCurve) -> Gap:
         """Return the largest T_other − T_self and the alpha where it is. Exact for polygons: it is at a corner of one.

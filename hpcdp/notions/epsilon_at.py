@@ -25,8 +25,7 @@ Ints = NDArray[np.int64]
 BRACKETED, BEYOND, BELOW, UNRESOLVED = "bracketed", "beyond the grid", "below the grid", "not resolved"
 
 _LARGEST_EXPONENT = 700.0  # e to this is finite
-_STEPS = 32  # chords of a piece that falls; it is concave, so that they lie below it however few they are
-_LEAST = 1e-9  # of a piece that falls to 0, where its last chord but one ends, for logarithmic axes
+_STEPS = 1 << 10  # chords of an outline at least
 
 
 def crossing(epsilons: Floats, values: Floats, resolved: Bools, delta: float) -> tuple[float, str]:
@@ -141,26 +140,11 @@ def outline(known: Floats, lower: Floats, start: float, stop: float) -> tuple[Fl
     The implied curve is flat or falls as 1 − r·e^ε, which is concave, so that chords of one piece lie below it. Where it turns
     from falling to flat a chord would lie above, so that each such corner is a vertex. known (k,) strictly increases.
     """
-    ahead = np.append(np.maximum.accumulate(lower[::-1])[::-1], 0.0)  # flat from before each level, and beyond the last
-    with np.errstate(divide="ignore"):
-        log_r = np.minimum.accumulate(np.log1p(-lower) - known)
-    x, y = [np.array([start])], [np.array([ahead[0]])]
-    for place, level in enumerate(known):
-        end = known[place + 1] if place + 1 < known.size else max(stop, level)
-        floor, r = ahead[place + 1], log_r[place]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            corner = np.log1p(-floor) - r  # where the falling piece reaches the flat one; NaN where both are 1
-        last = max(level, min(end, corner))
-        steps = np.linspace(level, last, _STEPS + 1)
-        top = -np.expm1(level + r)
-        if floor == 0.0 and corner <= end and top > _LEAST:
-            steps = np.union1d(steps, np.clip(np.log1p(-np.geomspace(top, _LEAST, _STEPS + 1)) - r, level, last))
-        x += [steps, np.array([end])]
-        y += [np.maximum(floor, -np.expm1(steps + r)), np.array([max(floor, -np.expm1(end + r))])]
-    ends, values = np.concatenate(x), np.concatenate(y)
-    inside = (ends > start) & (ends < stop)
-    sides = implied_lower(known, lower, np.array([start, stop]))
-    return (
-        np.concatenate([[start], ends[inside], [stop]]),
-        np.concatenate([[sides[0]], values[inside], [sides[1]]]),
-    )
+    ahead = np.append(
+        np.maximum.accumulate(lower[::-1])[-2::-1], 0.0
+    )  # flat from before the next level, and beyond the last
+    with np.errstate(divide="ignore", invalid="ignore"):
+        corners = np.log1p(-ahead) - np.minimum.accumulate(np.log1p(-lower) - known)  # NaN where both are 1
+    turns = np.append(known, corners[np.isfinite(corners)])
+    levels = np.union1d(np.linspace(start, stop, _STEPS + 1), np.clip(turns, start, stop))
+    return levels, implied_lower(known, lower, levels)

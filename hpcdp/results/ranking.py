@@ -269,7 +269,7 @@ def _tests(claim: Claim, errors: Floats, failure: float, pairs: int) -> int | No
 
 def _played(claim: Claim, outcomes: Outcomes, failure: float) -> int | None:
     """Outputs per database after which most games, of draws of known losses, refute the claim; None where they never do."""
-    rng, lines = np.random.default_rng(_SEED), lines_of(claim.convex_tradeoff)
+    rng, lines = np.random.default_rng(_SEED), lines_of(claim.curve)
     loss = np.clip(outcomes.loss, -1e3, 1e3)  # what only one law can give is beyond every other
     stops: list[float] = []
     while len(stops) < _GAMES:

@@ -34,7 +34,7 @@ from hpcdp.analytic import (
 )
 from hpcdp.errors import StudyError
 from hpcdp.mechanisms.user_code import import_object
-from hpcdp.notions.curve import Bound, TradeOffCurve, tensor
+from hpcdp.notions.curve import Bound, TradeOffCurve, polygon, tensor
 from hpcdp.notions.renyi_claim import renyi_tradeoff, zcdp_tradeoff
 from hpcdp.store.records import foreign
 from hpcdp.store.results import read_results
@@ -116,9 +116,9 @@ class Claim:
         return isinstance(self.bound, ApproximateDP | GaussianShift | LaplaceShift | LaplaceVector | SpectrumPoints)
 
     @property
-    def convex_tradeoff(self) -> Callable[[ArrayLike], NDArray[np.float64]]:
-        """The claimed trade-off curve as a convex function: of points in a file, the largest one below what they say."""
-        return self.bound.convex if isinstance(self.bound, TradeOffPoints) else self.bound.tradeoff
+    def curve(self) -> Any:
+        """The claimed trade-off curve, which tells δ of both directions; of points of a spectrum what they imply."""
+        return polygon(self.bound) if isinstance(self.bound, SpectrumPoints) else self.bound
 
     def tradeoff(self, alpha: ArrayLike) -> NDArray[np.float64]:
         """The smallest type-II error, float64 from 0 to 1 - alpha, that the claim allows for a test of each size from 0 to 1."""

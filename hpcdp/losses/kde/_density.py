@@ -50,7 +50,7 @@ class Summary:
         if not x.size:
             return cls(0)
         low, high = float(x.min()), float(x.max())
-        lower, median, upper = _quartiles(x)
+        lower, median, upper = (4.0 * np.quantile(0.25 * x, (0.25, 0.5, 0.75))).tolist()  # differences do not overflow
         centre = 0.25 * median
         unit = max(0.25 * high - centre, centre - 0.25 * low)
         if unit == 0.0:
@@ -70,20 +70,6 @@ class Summary:
             side.kept["summary"] = cls.of(side.ascending)
         summary: Summary = side.kept["summary"]
         return summary
-
-
-def _quartiles(x: Floats) -> list[float]:
-    """By linear interpolation between order statistics (type 7 of Hyndman and Fan 1996)."""
-    places = [share * (x.size - 1) for share in (0.25, 0.5, 0.75)]
-    low = [int(place) for place in places]
-    high = [min(i + 1, x.size - 1) for i in low]
-    if (x[1:] < x[:-1]).any():
-        x = np.partition(x, sorted({*low, *high}))
-    quartiles = []
-    for place, i, j in zip(places, low, high, strict=True):
-        one, other, share = float(x[i]), float(x[j]), place - i
-        quartiles.append(one if one == other else one * (1.0 - share) + other * share)  # no difference, it may overflow
-    return quartiles
 
 
 def silverman(scale: float, size: int, columns: int = 1) -> float:

@@ -7,7 +7,6 @@ values. Two rows differ in as many columns as the union of their planes' XORs ha
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,7 +104,6 @@ _METRICS = {"euclidean": EUCLIDEAN, "manhattan": MANHATTAN, "chebyshev": CHEBYSH
 _FARTHEST = 2.0**500  # squares of it stay finite; the training rows themselves are scaled to at most 1
 _LEAF = 64
 _LANES = 8  # leaves are filled up to a multiple of so many points, what a vector register of 512 bits holds
-_BLOCK = 4096  # queries a thread takes at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,19 +175,18 @@ class TreeSearch:
     exponent: int
     metric: int
     need: int
-    threads: int = 1
 
     @classmethod
-    def over(cls, rows: Floats, c0: Ints, c1: Ints, k: int, metric: Metric, threads: int = 1) -> TreeSearch:
+    def over(cls, rows: Floats, c0: Ints, c1: Ints, k: int, metric: Metric) -> TreeSearch:
         """A search over distinct finite rows (rows, d) with training counts c0, c1 of both sides."""
         # a power of two changes no comparison of distances and keeps squares from overflow and underflow
         exponent = -int(np.frexp(np.abs(rows).max(initial=0.0))[1])
         with np.errstate(under="ignore"):
             tree = Tree.over(np.ldexp(rows, exponent), c0, c1) if rows.shape[0] else None
-        return cls(tree, exponent, _METRICS[metric], min(k, int(c0.sum() + c1.sum())), threads)
+        return cls(tree, exponent, _METRICS[metric], min(k, int(c0.sum() + c1.sum())))
 
     def votes(self, outputs: Floats) -> tuple[Ints, Ints]:
-        """Votes of both sides for each output (size, d), int64, shape (size,) each; the same for any `threads`."""
+        """Votes of both sides for each output (size, d), int64, shape (size,) each."""
         v0, v1 = np.zeros(outputs.shape[0], np.int64), np.zeros(outputs.shape[0], np.int64)
         tree = self.tree
         if tree is None:
@@ -201,18 +198,8 @@ class TreeSearch:
         leaf = tree.leaves_of(x)
         order = np.argsort(leaf, kind="stable")
         nodes = (tree.blocks, tree.weights, tree.low, tree.high, tree.held)
-
-        def count(block: Ints) -> None:
-            vote(nodes, x, leaf, block, self.need, self.metric, v0, v1)
-
-        size = max(1, min(_BLOCK, -(-order.size // self.threads)))
-        blocks = [order[start : start + size] for start in range(0, order.size, size)]
-        if min(self.threads, len(blocks)) <= 1:
-            for block in blocks:
-                count(block)
-        else:  # the kernels hold no GIL and write each its own votes
-            with ThreadPoolExecutor(self.threads) as pool:
-                list(pool.map(count, blocks))
+        if order.size:
+            vote(nodes, x, leaf, order, self.need, self.metric, v0, v1)
         return v0, v1
 
 
@@ -227,9 +214,7 @@ class BallVotes:
     search: TreeSearch | HammingSearch
 
     @classmethod
-    def learn(
-        cls, rows: Distinct, c0: Ints, c1: Ints, k: int, metric: Metric, least: int, threads: int = 1
-    ) -> BallVotes:
+    def learn(cls, rows: Distinct, c0: Ints, c1: Ints, k: int, metric: Metric, least: int) -> BallVotes:
         """Votes among distinct rows with training counts c0, c1 of both sides; atoms are held by at least `least`."""
         atom, values = c0 + c1 >= least, rows.values()
         others = np.ascontiguousarray(values[~atom])
@@ -238,7 +223,7 @@ class BallVotes:
         if metric == "hamming" or (metric != "chebyshev" and _are_bits(values)):
             search = HammingSearch.over(others, *counts)
         else:
-            search = TreeSearch.over(others, *counts, metric, threads)
+            search = TreeSearch.over(others, *counts, metric)
         return cls(rows, np.append(c0, 0), np.append(c1, 0), np.append(atom, False), search)
 
     def votes(self, outputs: Outputs) -> tuple[Ints, Ints]:

@@ -13,7 +13,6 @@ of frames of fewer, are one value; so is what training never saw.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -214,11 +213,10 @@ class VotesModel:
 
 @dataclass(frozen=True)
 class Learner:
-    """What is learned of k votes by a metric; threads: that score vectors of real columns at once, NUMBA_NUM_THREADS or 1."""
+    """What is learned of k votes by a metric."""
 
     k: int
     metric: Metric
-    threads: int | None = None
 
     def learn(self, p: Side, q: Side) -> Model:
         """From training outputs of D (p) and D' (q), which have one shape and kind."""
@@ -253,8 +251,7 @@ class Learner:
         held = c0 + c1
         if 2 * held[held < common].sum() > held.sum():
             common = self.k
-        threads = self.threads or int(os.environ.get("NUMBA_NUM_THREADS", "1"))
-        return BallVotes.learn(rows, c0, c1, self.k, self.metric, common, threads)
+        return BallVotes.learn(rows, c0, c1, self.k, self.metric, common)
 
 
 @dataclass(frozen=True)
@@ -264,7 +261,6 @@ class Knn:
     block_kinds: ClassVar[frozenset[str]] = frozenset({"bytes"})
 
     parameters: KnnParameters = field(default_factory=KnnParameters)
-    threads: int | None = None  # that score vectors of real columns at once; None: NUMBA_NUM_THREADS, or 1
 
     def fit(self, p: Side, q: Side) -> Model:
         """Learn from training outputs of D (p) and D' (q), which have one shape and kind."""
@@ -276,7 +272,7 @@ class Knn:
         is_column = p.dtype != object and (p.outputs.ndim == 1 or p.outputs.shape[1] == 1)
         if is_column and self.parameters.metric != "hamming":
             return StepModel(p.ascending, q.ascending, k, p.draws, q.draws)
-        return Learner(k, self.parameters.metric, self.threads).learn(p, q)
+        return Learner(k, self.parameters.metric).learn(p, q)
 
     def restore(self, state: Mapping[str, NDArray[Any]], thresholds: Floats) -> Counter:
         """The counter whose `state` this is."""

@@ -186,16 +186,14 @@ class Projection(Protocol):
         ...
 
 
-def projection_state(projection: Projection, prefix: str = PREFIX) -> dict[str, NDArray[Any]]:
-    """The projection's arrays, their names behind a prefix."""
-    return {prefix + name: array for name, array in projection.state().items()}
+def projection_state(projection: Projection) -> dict[str, NDArray[Any]]:
+    """The projection's arrays, their names behind the prefix."""
+    return {PREFIX + name: array for name, array in projection.state().items()}
 
 
-def restore_projection(
-    state: State, prefix: str = PREFIX, restore: Callable[[State], Projection] | None = None
-) -> Projection | None:
+def restore_projection(state: State, restore: Callable[[State], Projection] | None) -> Projection | None:
     """The projection whose arrays `state` holds behind the prefix; None where it holds none, and nothing need restore it."""
-    own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+    own = {name.removeprefix(PREFIX): array for name, array in state.items() if name.startswith(PREFIX)}
     return restore(own) if own and restore is not None else None
 
 
@@ -225,5 +223,5 @@ class ProjectedCounter:
 
 def restore_steps(state: State, restore: Callable[[State], Projection] | None) -> StepCounter | ProjectedCounter:
     """The counter whose `state` this is: a projected one where it holds a projection."""
-    steps, projection = StepCounter.restore(state), restore_projection(state, PREFIX, restore)
+    steps, projection = StepCounter.restore(state), restore_projection(state, restore)
     return steps if projection is None else ProjectedCounter(projection, steps)

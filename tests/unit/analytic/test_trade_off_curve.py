@@ -281,3 +281,11 @@ def test_what_only_one_law_can_give_adds_up():
         assert whole.delta(np.inf, "reverse") == pytest.approx(1.0 - shared[1] ** count, abs=1e-12)
     equal = TradeOffCurve.from_discrete([0.5, 0.5], [0.5, 0.5])
     assert equal.power(10**6)(0.25) == pytest.approx(0.75, abs=1e-15)
+
+
+def test_a_polygon_is_a_curve_like_exact_ones():
+    pair = Discrete([0.5, 0.3, 0.15, 0.05], [0.2, 0.25, 0.25, 0.3])
+    curve, etas = TradeOffCurve.from_discrete(pair.p, pair.q), [0.0, 0.3, 1.0, 2.0, 5.9, np.inf]
+    np.testing.assert_allclose(curve.point(etas), pair.point(etas), atol=1e-12)
+    for direction in ("forward", "reverse"):
+        np.testing.assert_allclose(curve.epsilon(0.1, direction), pair.epsilon(0.1, direction), rtol=1e-9)

@@ -117,7 +117,7 @@ def test_every_game_enumerated():
     [GaussianShift(0.5), GaussianShift(3.0), LaplaceShift(0.6), ApproximateDP(1.0, 1e-5), ApproximateDP(0.0, 0.0)],
 )
 def test_lines_of_symmetric_curves(curve, orientation):
-    lines = lines_of(curve.tradeoff, orientation)
+    lines = lines_of(curve, orientation)
     levels = np.log(lines.etas)
     delta = curve.delta(np.abs(levels))
     exact = np.where(levels >= 0, delta, 1 - lines.etas * (1 - delta))
@@ -128,7 +128,7 @@ def test_lines_of_symmetric_curves(curve, orientation):
 @pytest.mark.parametrize("orientation", ["forward", "reverse", "both"])
 def test_orientations_of_an_asymmetric_curve(orientation):
     pair = Discrete([0.5, 0.3, 0.15, 0.05], [0.2, 0.25, 0.25, 0.3])
-    lines = lines_of(pair.tradeoff, orientation)
+    lines = lines_of(pair, orientation)
     levels = np.log(lines.etas)
     first, second = (pair.delta(np.abs(levels), way) for way in ("forward", "reverse"))  # P − e^ε Q, Q − e^ε P
     if orientation == "reverse":
@@ -143,11 +143,32 @@ def test_orientations_of_an_asymmetric_curve(orientation):
     np.testing.assert_allclose(given.deltas, [0.4, 0.2, 0.3, 1 - 0.5 * 0.9])
 
 
+<<<<<<< HEAD
+=======
+# Power
+
+
+@pytest.mark.parametrize(
+    "draw, claim, batch, budget, runs, most",
+    [
+        pytest.param(normals(1.0), GaussianShift(0.5), 100, 800, 21, 400, marks=pytest.mark.slow),
+        (normals(1.5), GaussianShift(0.8), 20, 400, 21, 200),
+        pytest.param(laplaces(1.2), LaplaceShift(0.6), 20, 600, 21, 300, marks=pytest.mark.slow),
+        (normals(2.0), GaussianShift(1.0), 10, 150, 21, 100),
+        (dpsgd(10), toy_dpsgd_pair(updates=5), 100, 1000, 5, 1000),
+    ],
+)
+def test_false_claims_are_refuted(draw, claim, batch, budget, runs, most):
+    lines = lines_of(claim)
+    assert np.median([samples_until_refuted(draw, lines, KNN, batch, budget, [9, run]) for run in range(runs)]) <= most
+
+
+>>>>>>> be5e0b35f0c75526dd58b3f28de2dedbfb465505
 # State
 
 
 def test_resumed_game_has_the_same_wealth():
-    lines = lines_of(GaussianShift(0.5).tradeoff)
+    lines = lines_of(GaussianShift(0.5))
     p, q = normals(1.0)(np.random.default_rng(12), 150)
     straight = stopped = (Wealth(),)
     for seen in range(0, 150, 50):
@@ -196,7 +217,7 @@ def test_practice_is_by_learners_that_did_not_see_it():
 
 
 def test_scores_may_be_infinite_or_all_equal():
-    lines = lines_of(GaussianShift(0.5).tradeoff)
+    lines = lines_of(GaussianShift(0.5))
     practice = np.array([-inf, 0.0, inf, inf]), np.array([-inf, -inf, 0.0, 0.0])
     bet = place_bet(lines, *practice)
     assert np.isfinite(settle(bet, *practice)).all()
@@ -206,6 +227,7 @@ def test_scores_may_be_infinite_or_all_equal():
 @pytest.mark.parametrize(
     "call, message",
     [
+<<<<<<< HEAD
         (
             lambda: Lines(np.array([0.5]), np.array([0.4])),
             r"delta at eta 0.5: 0.4 was given; accepted: a number from 0.5 to 1",
@@ -230,6 +252,11 @@ def test_scores_may_be_infinite_or_all_equal():
             "after 1 samples",
         ),
         (lambda: play([], [], KNN, (np.ones(1),) * 2, (np.ones(1), np.ones(2))), "batch: outputs of D and of D'"),
+=======
+        (lambda: lines_of(GaussianShift(1.0), "sideways"), "orientation: 'sideways' was given"),
+        (lambda: Wealth.from_dict({"logs": []}), "wealth"),
+        (lambda: Wealth.from_dict({"logs": [None], "peak": 0, "samples": 0}), "logs: None was given"),
+>>>>>>> be5e0b35f0c75526dd58b3f28de2dedbfb465505
     ],
 )
 def test_refusals(call, message):

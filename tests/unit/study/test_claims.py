@@ -308,7 +308,7 @@ def test_a_written_curve_is_read_back(p, q, tmp_path):
     for direction in ("forward", "reverse"):
         np.testing.assert_allclose(claim.bound.delta(HIGH, direction), curve.delta(HIGH, direction), atol=1e-12)
     assert isinstance(claim.bound, TradeOffPoints)
-    np.testing.assert_allclose(claim.convex_tradeoff(FINE), curve(FINE), atol=1e-12)
+    np.testing.assert_allclose(claim.bound.convex(FINE), curve(FINE), atol=1e-12)
 
 
 @pytest.mark.parametrize(
