@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import resource
 import signal
 import sys
 import time
@@ -100,29 +99,16 @@ SEGFAULT = "mechanism.call own:noisy (trial draws): the process was ended by SIG
         ("plan", "fit", LEARNED, "estimate.loss learned (trial): the process ended with exit code 0"),
     ],
 )
-def test_code_that_ends_the_process_while_the_study_is_tried_out(command, place, changes, words, tmp_path):
+def test_code_that_ends_the_process_while_the_study_is_tried_out(command, place, changes, words, tmp_path, monkeypatch):
     """Even with the second database: one line names what it was, and no script takes it for success."""
     study = write_study(tmp_path, ENDING, **{**GIVEN, **changes})
     (tmp_path / "now").write_text(place)
-    done = hpcdp(command, study, folder=tmp_path, code=2)
+    monkeypatch.chdir(tmp_path)
+    done = call(command, study, code=2)
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"hpcdp: {words}")
     assert done.stdout == ""
     assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.slow
-def test_resume_outlives_what_trial_draws_do(tmp_path: Path) -> None:
-    """They end the process, go elsewhere, or go on as two; a relative store is still the one that was meant."""
-    study = write_study(tmp_path, ENDING, **GIVEN, test=500, chunk=500)
-    call("run", study, "--store", tmp_path / "s.zarr", "--workers", 0)
-    (tmp_path / "away").mkdir()
-    (tmp_path / "now").write_text("segfault")
-    assert hpcdp("resume", "s.zarr", folder=tmp_path, code=2).stderr == f"hpcdp: {SEGFAULT}\n"
-    for place in ("away", "copy"):
-        (tmp_path / "now").write_text(place)
-        assert hpcdp("resume", "s.zarr", folder=tmp_path).stdout.count("store: s.zarr") == 1
-    assert not any((tmp_path / "away").iterdir())
 
 
 @pytest.mark.promise
@@ -130,31 +116,21 @@ def test_resume_outlives_what_trial_draws_do(tmp_path: Path) -> None:
 def test_a_classifier_that_ends_a_sequential_audit(tmp_path: Path, scheduler: str) -> None:
     study = write_study(tmp_path, ENDING, **{**GIVEN, **LEARNED}, claim="laplace(epsilon=0.2)")
     (tmp_path / "now").write_text("learn")
-    rounds = ("--sequential", "--batch", 2000, "--budget", 4000, "--format", "json", "--cluster", scheduler)
-    done = hpcdp("audit", study, *rounds, folder=tmp_path, code=1)
+    rounds = (
+        "--store",
+        tmp_path / "s.zarr",
+        "--sequential",
+        "--batch",
+        2000,
+        "--budget",
+        4000,
+        "--format",
+        "json",
+        "--cluster",
+        scheduler,
+    )
+    done = call("audit", study, "--store", tmp_path / "s.zarr", *rounds, code=1)
     assert done.stderr.splitlines()[-1] == "hpcdp: estimate.loss learned (learning): the process ended with exit code 0"
-
-
-# The first call on a worker ends its process.
-LEAVING = f"""{MECHANISM}
-
-def leaving(database, size, rng):
-    try:
-        if on_worker():
-            os.close(os.open(LOG + ".first", os.O_CREAT | os.O_EXCL))
-            os._exit(83)
-    except FileExistsError:
-        pass
-    return noisy(database, size, rng)
-"""
-
-
-@pytest.mark.slow
-def test_a_worker_that_ended_is_replaced_whatever_its_exit_code(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"call": "own:leaving", "train": 2000, "test": 2000, "chunk": 1000}
-    study, store = write_study(tmp_path, LEAVING, **settings, pairs=GIVEN["pairs"]), tmp_path / "s.zarr"
-    hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path)
-    assert (tmp_path / "calls.log.first").exists()
 
 
 # Starts three processes: a child, a child in a session of its own, and a daemon whose parent is gone.
@@ -274,21 +250,3 @@ def test_a_run_needs_few_open_files(tmp_path: Path) -> None:
     assert re.search(r"a run on Dask's workers: needs \d+ open files .* given: a limit of 40 \(ulimit -Hn\)", line)
     soft = ["/bin/sh", "-c", 'ulimit -Sn 40 && exec "$@"', "sh"]
     hpcdp("run", study, "--dashboard", folder=tmp_path, prefix=soft)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux changes another process's limits")
-def test_a_scheduler_that_may_open_no_more_files_ends_its_run(tmp_path: Path) -> None:
-    study, store = write_study(tmp_path, rows=[0], **SMALL), tmp_path / "s.zarr"
-    hold(tmp_path, store, 0)
-    with started("run", study, "--store", store, "--workers", 2, "--dashboard", folder=tmp_path) as process:
-        wait_until(store.exists, "the run has begun")
-        below = psutil.Process(process.pid)
-        wait_until(
-            lambda: [one for one in below.children(recursive=True) if one.name() == "hpcdp-child"], "a child draws"
-        )
-        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (30, 30))
-        _, said = process.communicate(timeout=LONG)
-    assert process.returncode == 1, said
-    assert said.endswith("hpcdp: too many open files: the limit is 30 (ulimit -n); what is committed is kept\n")
-    assert "Traceback" not in said

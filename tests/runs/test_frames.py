@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from commands import blocks, call, kept, one_message, python
+from commands import blocks, call, kept, one_message
 from given_objects import FRAME, SECRET
 from journals import records
 
@@ -300,13 +300,3 @@ def test_what_is_missing_and_times() -> None:
             train=9,
             test=9,
         )
-
-
-@pytest.mark.slow
-def test_pandas_is_loaded_by_none_but_the_user(tmp_path: Path) -> None:
-    code = """
-import hpcdp, sys
-hpcdp.spectrum(lambda database, rng: (rng.integers(2) == 1, "x"), [0.0], [1.0], epsilons=[0.0], train=200, test=200)
-print("pandas" in sys.modules)
-"""
-    assert python(tmp_path, "-c", code).stdout == "False\n"

@@ -280,12 +280,6 @@ def test_equal_databases_are_told_beside_every_number() -> None:
         assert "WARNING: D and D′ are equal in pair 0: δ is 0 there, whatever the mechanism does" in text
 
 
-def test_repeats_of_a_function() -> None:
-    found = hpcdp.repeat(study_of(noisy(1.0)), [1, 2], [800], workers=0)
-    assert found.estimates.shape == (1, 2, 2)
-    assert not np.array_equal(found.estimates[0, 0], found.estimates[0, 1])
-
-
 @pytest.mark.parametrize("given", ["abc", None, np.float64(1.0), {"a": [1.0]}])
 def test_what_is_no_database_is_refused_by_its_name(given: Any) -> None:
     accepted = "was given; accepted: a list or an array, an entry a row, or a DataFrame"
@@ -294,13 +288,6 @@ def test_what_is_no_database_is_refused_by_its_name(given: Any) -> None:
             hpcdp.spectrum(noisy(1.0), *pair, **SMALL)
     with pytest.raises(StudyError, match=r"^function: 3 was given; accepted: a function"):
         hpcdp.spectrum(3, [0.0], [1.0], **SMALL)  # type: ignore[arg-type]
-
-
-@pytest.mark.slow
-def test_a_page_that_cannot_be_written_is_named_as_it_was_asked_for() -> None:
-    result = hpcdp.spectrum(noisy(1.0), [0.0], [1.0], **SMALL)
-    with pytest.raises(OSError, match=r"'/proc/page\.html'$"):  # where nobody may write
-        result.report("/proc/page.html")
 
 
 SCRIPT = """

@@ -22,7 +22,6 @@ from hpcdp.losses.local import UNIT, weigh
 from hpcdp.methods.pure import pure_keys
 from hpcdp.notions.pure import LossAt, pure_lower
 from hpcdp.patterns import around, statdp
-from hpcdp.report.plots_methods import draw_loss
 from hpcdp.report.status import status
 from hpcdp.store.layout import Layout
 from hpcdp.study.file import Study
@@ -258,35 +257,6 @@ def test_a_store_that_grew_says_so_and_its_pairs_can_be_told_apart(client, tmp_p
     assert "they hold at no stated confidence" in " ".join(call("show", store, "--pure").stdout.split())
     rows = list(csv.DictReader(io.StringIO(call("show", store, "--rows", "--format", "csv").stdout)))
     assert {(row["database"], row["rows"]) for row in rows} == {("0", "0"), ("0", "1"), ("0", "2")}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("table", "outcomes", "loss"),
-    [(None, list(range(60)), "knn"), ([[0.5, 0.3, 0.2], [0.25, 0.35, 0.4]], ["$_$", "b", "c"], "knn")],
-)
-def test_the_picture_of_discrete_outputs_shows_where(client, tmp_path, table, outcomes, loss):
-    """t̂ is drawn among rare values too, the set over whole values, and what is left out is said."""
-    if table is None:
-        table = np.full((2, 60), 1.0 / 60)
-        table[:, 59] = 0.008, 0.001
-        table[:, 0] += 1.0 - table.sum(axis=1)
-        table = table.tolist()
-    mechanism = {"call": "pmf", "parameters": {"outcomes": outcomes, "table": table}}
-    result = run(pure_study({}, ONE, mechanism, loss=loss, keep="all"), tmp_path / "s.zarr", client)
-    at = result.pure["published"]["at"]
-    figure = draw_loss(result)
-    figure.savefig(tmp_path / "p.png")
-    top, bottom = figure.axes
-    labels = [tick.get_text() for tick in bottom.get_xticklabels()]
-    assert str(at) in labels
-    assert "t̂" in bottom.get_legend_handles_labels()[1]
-    assert ("; 20 rarer values are left out" in top.get_title()) == (len(outcomes) == 60)
-    (line,) = [line for line in bottom.lines if line.get_label() == "t̂"]
-    place = line.get_xdata()[0]
-    assert labels[place] == str(at)
-    spans = [patch.get_extents().transformed(bottom.transData.inverted()) for patch in bottom.patches]
-    assert any(span.x0 <= place - 0.49 and span.x1 >= place + 0.49 for span in spans)
 
 
 def test_patterns_are_those_of_the_table():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -159,21 +158,6 @@ def test_an_exception_that_does_not_recur_is_no_output(refuse: Any) -> None:
 
     with pytest.raises(HpcdpError, match=r"returned an output when the call was repeated .* in a fresh process"):
         hpcdp.spectrum(mechanism, [0.0], [1.0], raises=["ValueError"], **SIZES)
-
-
-def test_a_process_that_a_mechanism_starts_is_not_waited_for() -> None:
-    started: list[Any] = []
-
-    def mechanism(database: NDArray[Any], rng: np.random.Generator) -> float:
-        if not started:
-            started.append(subprocess.Popen(["sleep", "300"]))
-        _refuse(database, rng)
-        return float(rng.normal())
-
-    begin = time.monotonic()
-    found = hpcdp.spectrum(mechanism, [0.0], [1.0], raises=[ValueError], **SIZES)
-    assert found.spectrum()[0]["lower"] > 0.05
-    assert time.monotonic() - begin < 250
 
 
 def test_classes_of_functions_that_go_by_value(tmp_path: Path) -> None:

@@ -491,13 +491,6 @@ def test_a_declaration_is_code_and_part_of_the_study(tmp_path: Path) -> None:
     assert "changed since the store was made, so the store's numbers describe the earlier version" in message
 
 
-def test_the_code_of_a_strangers_declaration_is_named(tmp_path: Path) -> None:
-    from hpcdp.study.named_code import _named
-
-    study = Study.from_toml(declaring(tmp_path, "own:large"))
-    assert any(words.startswith("mechanism.impossible = own:large from") for words in _named(study))
-
-
 @pytest.mark.slow
 def test_equal_pairs_that_become_unequal_do_not_share_more_than_the_level(tmp_path: Path) -> None:
     """Levels of a pair are learned once, by how many unequal ones there are then; T may change."""
