@@ -26,7 +26,6 @@ from studies import make_study
 from hpcdp import load_result
 from hpcdp._base.files import to_toml
 from hpcdp.driver.driver import run
-from hpcdp.errors import StudyError
 from hpcdp.report import colours
 from hpcdp.report.colours import DARK, LIGHT, drawn_colours, seen_in
 from hpcdp.report.export import write_export
@@ -231,13 +230,6 @@ def test_a_copy_of_a_store_gives_equal_bytes(stores: Stores, files: Stores, tmp_
     hpcdp("report", copy, "-o", tmp_path / "p.html", folder=tmp_path)  # in another process
     assert (tmp_path / "p.html").read_bytes() == files(kind).read_bytes()
     assert load_result(copy).to_json() == load_result(store).to_json()
-
-
-def test_an_incomplete_store_has_a_banner(pages: Pages) -> None:
-    for kind in ("broken", "points"):
-        page, words = pages(kind), "INCOMPLETE: this page shows only what has all its counts."
-        banners = sum(a.get("class") == "banner" for _, a in page.tags)
-        assert banners == page.text.count(words) == page.text.count("INCOMPLETE") == (kind == "broken")
 
 
 @pytest.mark.parametrize("kind", some_slow(KINDS, ("edits", "batches", "words").__contains__))
@@ -451,14 +443,7 @@ def test_text_and_lines_have_enough_contrast(name: str, theme: dict[str, str], l
 
 
 @pytest.mark.slow
-def test_only_pages_are_written(stores: Stores, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"path=.*p\.pdf was given; accepted are \.html and \.htm"):
-        load_result(stores("risk")).report(tmp_path / "p.pdf")
-    done = call("report", stores("points"), "-o", tmp_path / "p.html", "--show-rows")
-    assert done.returncode == 0
-    assert (
-        call("report", tmp_path / "none.zarr", code=2).stderr == f"hpcdp: no hpcdp store at {tmp_path / 'none.zarr'}\n"
-    )
+def test_a_link_in_the_place_of_a_page_is_replaced(stores: Stores, tmp_path: Path) -> None:
     kept = tmp_path / "kept.txt"
     kept.write_text("mine")
     (tmp_path / "link.html").symlink_to(kept)

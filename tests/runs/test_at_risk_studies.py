@@ -145,9 +145,6 @@ class Shuffled:
 
 SOURCES = {
     "a file": lambda: None,
-    "a number a row": lambda: lambda size, rng: fresh(size, rng)[:, 0].copy(),
-    "by columns": lambda: lambda size, rng: np.asfortranarray(fresh(size, rng)),
-    "a matrix": lambda: lambda size, rng: fresh(size, rng).view(np.matrix),
     "lists": lambda: lambda size, rng: fresh(size, rng).tolist(),
     "read only": lambda: lambda size, rng: (rows := fresh(size, rng)).setflags(write=False) or rows,
     "a view of its own memory": Shuffled,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import signal
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,14 +11,11 @@ from typing import Any
 import psutil
 import pytest
 from commands import (
-    LONG,
     MECHANISM,
     call,
     hold,
     hpcdp,
     one_message,
-    release,
-    show,
     started,
     wait_until,
     write_study,
@@ -51,10 +46,6 @@ def noisy(database, size, rng):
         os._exit(0)
     if now("segfault"):
         ctypes.string_at(0)
-    if now("away"):
-        os.chdir(os.path.join(HERE, "away"))
-    if now("copy"):
-        os.fork()
     return database.sum() + rng.laplace(size=size)
 
 
@@ -140,8 +131,8 @@ import subprocess
 STARTED = []
 
 
-def parent(database, size, rng, in_trial_draws):
-    if not STARTED and (in_trial_draws or on_worker()):
+def parent(database, size, rng):
+    if not STARTED and on_worker():
         STARTED.append(subprocess.Popen(["sleep", "1000"]).pid)
         STARTED.append(subprocess.Popen(["sleep", "1000"], start_new_session=True).pid)
         daemon = "setsid sleep 1000 >/dev/null 2>&1 & echo $!"
@@ -162,24 +153,11 @@ def alive(folder: Path) -> list[int]:
     return found
 
 
-def parent_study(folder: Path, in_trial_draws: bool) -> Path:
-    settings = {"rows": [0], "train": 500, "test": 500, "databases": [[0.0, 1.0]]}
-    return write_study(folder, PARENT, call="own:parent", parameters={"in_trial_draws": in_trial_draws}, **settings)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans to the process that ends them")
-@pytest.mark.parametrize("command", [("plan",), ("run", "--workers", 0), ("run", "--workers", 1)], ids=str)
-def test_nothing_that_a_mechanism_started_outlives_its_command(command: tuple[object, ...], tmp_path: Path) -> None:
-    hpcdp(command[0], parent_study(tmp_path, command[0] == "plan"), *command[1:], folder=tmp_path)
-    assert len((tmp_path / "calls.log.pids").read_text().split()) >= 3
-    assert alive(tmp_path) == []
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans to the process that ends them")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_nothing_that_a_mechanism_started_outlives_a_killed_run(workers: int, tmp_path: Path) -> None:
-    study, store = parent_study(tmp_path, False), tmp_path / "s.zarr"
+    study = write_study(tmp_path, PARENT, call="own:parent", rows=[0], databases=[[0.0, 1.0]])
+    store = tmp_path / "s.zarr"
     hold(tmp_path, store, 0)
     with started("run", study, "--store", store, "--workers", workers, folder=tmp_path) as process:
         wait_until(
@@ -201,36 +179,6 @@ def test_kills_at_random_moments(capsys: pytest.CaptureFixture[str]) -> None:
     figures = soak.main(small=True)
     assert figures.kills == 12
     print(capsys.readouterr().out)
-
-
-PLACES = [("--workers", "0"), ("--workers", "2"), ("--workers", "2", "--dashboard")]
-
-
-def stop_and_go_on(pid: int, whole: bool, seconds: float) -> None:
-    """As by Ctrl-Z and `fg`, or by SLURM's suspension; whole: all processes below it too, as many as are still there."""
-    with suppress(psutil.NoSuchProcess):
-        top = psutil.Process(pid)
-        stopped = [top, *(top.children(recursive=True) if whole else [])]
-        for number in (signal.SIGSTOP, signal.SIGCONT):
-            for one in stopped:
-                with suppress(psutil.NoSuchProcess):
-                    one.send_signal(number)
-            time.sleep(seconds * (number == signal.SIGSTOP))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("place, whole", [*((place, True) for place in PLACES), (PLACES[1], False)])
-def test_a_run_that_is_stopped_goes_on_afterwards(place: tuple[str, ...], whole: bool, tmp_path: Path) -> None:
-    study, store = write_study(tmp_path, train=1000, test=1000, rows=[0]), tmp_path / "s.zarr"
-    hold(tmp_path, store, 0)
-    with started("run", study, "--store", store, *place, folder=tmp_path) as process:
-        wait_until((tmp_path / "calls.log").exists, "a worker draws")
-        stop_and_go_on(process.pid, whole, 1.2)
-        release(tmp_path)
-        _, said = process.communicate(timeout=LONG)
-        assert process.returncode == 0, said
-    call("run", study, "--store", tmp_path / "whole.zarr", "--workers", "0")
-    assert show(store) == show(tmp_path / "whole.zarr")
 
 
 SMALL = {"databases": [[0.0, 1.0]], "train": 1000, "test": 1000}

@@ -32,33 +32,12 @@ def number(database: NDArray[Any], rng: np.random.Generator) -> float:
     return float(rng.normal())
 
 
-def whole(database: NDArray[Any], rng: np.random.Generator) -> int:
-    _refuse(database, rng)
-    return int(rng.integers(3))
-
-
-def truth(database: NDArray[Any], rng: np.random.Generator) -> bool:
-    _refuse(database, rng)
-    return bool(rng.integers(2))
-
-
-def vector(database: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
-    _refuse(database, rng)
-    return rng.normal(size=3)
-
-
 def text(database: NDArray[Any], rng: np.random.Generator) -> str:
     _refuse(database, rng)
     return "ab"[rng.integers(2)]
 
 
-def nested(database: NDArray[Any], rng: np.random.Generator) -> tuple[str, float]:
-    _refuse(database, rng)
-    return "a", float(rng.integers(2))
-
-
-@pytest.mark.few
-@pytest.mark.parametrize("mechanism", [number, whole, truth, vector, text, nested])
+@pytest.mark.parametrize("mechanism", [number, text])
 def test_what_one_database_alone_raises_is_certified(mechanism: Any) -> None:
     """Its share is δ at every ε: .1 of 2,000 are 200 ± 13, of which .085 is certified."""
     found = hpcdp.spectrum(mechanism, [0.0], [1.0], raises=["ValueError"], loss="knn", **SIZES)
@@ -67,7 +46,7 @@ def test_what_one_database_alone_raises_is_certified(mechanism: Any) -> None:
     assert found.spectrum()[1]["delta"] == pytest.approx(SHARE, rel=0.34)
 
 
-@pytest.mark.parametrize("mechanism", [number, vector, text, nested])
+@pytest.mark.parametrize("mechanism", [number, text])
 def test_a_database_that_gives_nothing_else(mechanism: Any) -> None:
     def always(database: NDArray[Any], rng: np.random.Generator) -> Any:
         if database[0] == 1:

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from commands import LONG, call, one_message, python
 
-from hpcdp.cli.arguments import make_parser
 from hpcdp.cli.starting import KINDS, MEANT, SHELLS
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.file import Study
@@ -88,13 +87,6 @@ def test_a_start_overwrites_nothing(tmp_path: Path) -> None:
     assert "a file" in one_message(call("init", "--folder", study, code=2))
 
 
-def test_two_starts_share_a_folder(tmp_path: Path) -> None:
-    for kind in KINDS:
-        started(tmp_path, kind)
-    names = {name for _, described in KINDS.values() for name in described}
-    assert {path.name for path in tmp_path.iterdir()} == names
-
-
 def test_an_unknown_start_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     call("init", "functon", "--folder", tmp_path / "new", code=2)
     assert not (tmp_path / "new").exists()
@@ -135,16 +127,6 @@ def test_shells_complete_what_the_parser_accepts(shell: str, line: str, words: s
     words_of = [shell, "-c", ASK[shell]]
     done = subprocess.run(words_of, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert {found.partition("\t")[0] for found in done.stdout.split("\n")} - {""} == words, done.stderr
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_a_script_of_completions_is_one_and_names_every_command(shell: str) -> None:
-    text = completion(shell)
-    done = subprocess.run([shell, "-n"], input=text, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    (group,) = (action for action in make_parser()._actions if action.choices)
-    assert all(re.search(rf"\b{command}\b", text) for command in group.choices)
-    assert "--chained" not in text  # which is between a run and its jobs
 
 
 def completion(shell: str) -> str:

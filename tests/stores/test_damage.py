@@ -171,29 +171,6 @@ def test_a_damaged_root_array(whole: Path, copy: Path, scheduler: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_counter_that_was_half_written(tmp_path: Path, scheduler: str) -> None:
-    """It is learned again, and so is one that has no record."""
-    settings = {"databases": [[0.0, 1.0]], "keep": "none", "parameters": {"pause": 0.02}, "test": 20250}
-    study, store = write_study(tmp_path, **settings), tmp_path / "s.zarr"
-    call("run", study, "--store", store, "--cluster", scheduler)
-    printed = show(store)
-    assert list((store / "counters").glob("*.npz")), "counting was cut in spans that share what was learned"
-    # as if killed before its record, with less left than makes it worth a fit of its own
-    last = [record for record in records(store, "counts") if record.body["start"] == 40]
-    assert last
-    for record in [*last, *records(store, "fits")]:
-        record.unlink()
-    call("resume", store, "--cluster", scheduler)
-    assert show(store) == printed
-    call("run", study, "--store", tmp_path / "damaged.zarr", "--cluster", scheduler)
-    for path in (tmp_path / "damaged.zarr" / "counters").glob("*.npz"):
-        path.write_bytes(path.read_bytes()[:-40])
-    records(tmp_path / "damaged.zarr", "counts")[0].unlink()
-    call("resume", tmp_path / "damaged.zarr", "--cluster", scheduler)
-    assert show(tmp_path / "damaged.zarr") == printed
-
-
-@pytest.mark.slow
 def test_what_the_study_needs(copy: Path, whole: Path, scheduler: str) -> None:
     """A damaged database, and the root's metadata, are told by `resume` and written anew by `run`."""
     printed = show(copy)

@@ -1,9 +1,7 @@
 """Files under every umask: nobody else can change what a run reads again."""
 
 import os
-import shutil
 import stat
-import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -82,11 +80,3 @@ def test_a_certificate_is_valid_on_a_node_whose_clock_is_behind(tmp_path: Path) 
         found = x509.load_pem_x509_certificate(pem)
         assert found.not_valid_before_utc < datetime.now(UTC) - timedelta(hours=23)
         assert found.not_valid_after_utc > datetime.now(UTC) + timedelta(days=300)
-    openssl = shutil.which("openssl")
-    assert openssl, "openssl, which says what a peer of that clock says"
-    for hours, code in ((1, 0), (23, 0), (48, 2)):
-        then = datetime.now(UTC) - timedelta(hours=hours)
-        command = [openssl, "verify", "-attime", str(int(then.timestamp())), "-CAfile", str(made.certificate)]
-        done = subprocess.run([*command, str(made.certificate)], capture_output=True, text=True, check=False)
-        assert done.returncode == code, done.stderr
-        assert ("not yet valid" in done.stderr) == bool(code)

@@ -285,26 +285,6 @@ def test_lines_of_journals(store: Path, clean: dict[str, str], poison: str) -> N
         look(store, clean, ["json", "status", "logs", "verify"], kept=False)
 
 
-LENGTHS: dict[str, Callable[[str], bytes]] = {
-    **{name: lambda _, data=data: data for name, data in BODIES.items()},  # type: ignore[misc]
-    "negative": lambda name: canonical_json({name: -1}),
-    "text": lambda name: canonical_json({name: ESCAPE}),
-    "infinite": lambda name: b'{"%b":Infinity}' % name.encode(),
-    "large": lambda name: canonical_json({name: 10**30}),
-    "null": lambda name: canonical_json({name: None}),
-    "number": lambda _: b"7",
-}
-
-
-@pytest.mark.parametrize("poison", LENGTHS)
-def test_lengths_of_journals(store: Path, clean: dict[str, str], poison: str) -> None:
-    """What the first line of a later journal says of an earlier one."""
-    (journal,) = (store / "records").glob("*.jsonl")
-    data = LENGTHS[poison](journal.name)
-    (journal.parent / f"000002-{'0' * 32}.jsonl").write_bytes(raw_line("journals", "", data))
-    look(store, clean, ["json", "status", "logs"], kept=False)
-
-
 def named(name: str, digest: str = "") -> dict[str, Any]:
     return {"arrays": {name: ["epsilon"]}, "digests": {name: digest}}
 

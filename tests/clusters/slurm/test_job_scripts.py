@@ -82,22 +82,6 @@ def test_allocation_ends_when_its_scheduler_cannot_start(
     assert [path.name for path in tmp_path.iterdir()] == [f"hpcdp-allocation-{job}.log"]
 
 
-@pytest.mark.release  # jobs that start and end as needed are tested with the other two scripts
-def test_script_for_any_cluster_gives_the_bytes_of_a_local_run(
-    clean_slurm: ThrowawaySlurm, study: Path, undisturbed: str, tmp_path: Path
-) -> None:
-    """The example for other batch systems, with the class of the batch system that is here."""
-    shutil.copy(ROOT / "workflows" / "examples" / "any_batch_system.py", tmp_path / "anywhere.py")
-    store = tmp_path / "s.zarr"
-    command = [sys.executable, "anywhere.py", "SLURMCluster", str(study), str(store)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("True [")
-    assert show(store) == undisturbed
-    assert len(clean_slurm.jobs("dask-worker")) == 2
-    assert not list(tmp_path.glob(".dask-jobqueue.*"))  # the certificate
-
-
 @pytest.mark.parametrize("script, lacks", [("elastic", 2), ("elastic", 1), ("allocation", 1)])
 def test_script_without_its_arguments_says_how_to_call_it(script: str, lacks: int) -> None:
     given = ["study.toml"] * (2 - lacks if script == "elastic" else 0)
