@@ -232,3 +232,13 @@ def test_repeat_refuses():
     stored = make_study("stored", {"files": ["a.npy", "b.npy"]}, [([0], [1])], seed=0, epsilons=[0.0])
     with pytest.raises(StudyError, match="stored samples"):
         hpcdp.repeat(stored, [1, 2], [100])
+
+
+def test_what_is_not_resolved_is_a_limit(tmp_path, client):
+    """Laplace noise with ε₀ = 0.6 has δ = 0 at ε = 2; δ̂ = 0 is not printed as if it were known."""
+    study = make_study("laplace", {"epsilon": 0.6}, LAPLACE[2], seed=3, train=2000, test=3000, epsilons=[0.0, 2.0])
+    row = run(study, tmp_path / "s.zarr", client).spectrum()[1]
+    text = call("show", tmp_path / "s.zarr", "--accuracy").stdout
+    assert not row["resolved"]
+    assert f"< {at_most(row['limit'])}*" in next(line for line in text.splitlines() if line.strip().startswith("2 "))
+    assert "δ may be larger" in " ".join(text.split())
