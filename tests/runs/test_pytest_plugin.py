@@ -535,3 +535,28 @@ def test_a_violation_in_a_subtest_is_a_failure_and_caught_an_error(suite, hidden
     assert said.count("though it caught what its checks raised") == hidden
     assert said.count("nothing found against") == 2
     assert ("SUBFAILED" in said) != hidden
+
+
+FORK = f"    if not os.fork():\n        try:\n            {CALL}\n        finally:\n            os._exit(0)\n    os.wait()\n"
+LATE = "def late(database, size, rng):\n    begun.set()\n    time.sleep(1.0)\n    return small(database, size, rng)\n"
+LATER = f"    threading.Thread(target=lambda: {CALL.replace('small', 'late')}, daemon=True).start()\n    begun.wait()\n"
+ELSEWHERE = {  # tests whose checks are made in a copy of the process, or end after them; what pytest says, and why
+    "fork": (f"{TEST}{FORK}", "passed", "a check ran in another process"),
+    "beside": (
+        f"{TEST}    {CALL.replace('small', 'noisy(1.0)')}\n{FORK}    pytest.skip('done')\n",
+        "skipped",
+        "a check ran in another process",
+    ),
+    "late": (f"begun = threading.Event()\n{LATE}{TEST}{LATER}", "passed", "1 of its checks had not ended"),
+}
+
+
+def test_a_check_in_another_process_or_that_has_not_ended_is_an_error_of_its_test(suite):
+    tests = {name: (text, outcome) for name, (text, outcome, _) in ELSEWHERE.items()}
+    tests = {"imports": ("import os, threading, time", ""), **tests, "after": SHOWN["skip"]}
+    said, result = outcomes_of(suite, tests, run_apart)
+    assert said["after"] == ["skipped"], "what another test left is not said of it"
+    for name, (_, outcome, why) in ELSEWHERE.items():
+        assert said[name] == [outcome, "error"]
+        assert f"test_suite.py::test_{name}: {outcome}, though {why}" in result.stdout.str()
+    assert result.ret == 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from commands import call, one_message, show
-from journals import line_of, records
+from journals import line_of, lines_of, records
 from studies import make_study
 
 from hpcdp.driver import driver
@@ -36,6 +36,31 @@ def test_samples_without_a_record_are_deleted(tmp_path: Path) -> None:
     assert [c["exceed"] for c in found["cells"] if c["epsilon"] < 1.0] == [c["exceed"] for c in first["cells"]]
     assert not any(orphan.exists() for orphan in orphans)
     assert records(store, "packs") == [pack]
+
+
+OWN = """
+import numpy as np
+
+def draw(database, size, rng):
+    return database.sum() + np.random.default_rng().laplace(size=size)
+"""
+
+
+def test_what_cannot_be_drawn_again_takes_all_with_it(tmp_path: Path) -> None:
+    """Counts that rest on draws that are no more are not used."""
+    (tmp_path / "own.py").write_text(OWN)
+    study = make_study("own:draw", {}, PAIR, seed=3, folder=tmp_path, epsilons=[0.0], **SMALL)
+    study = study.model_copy(update={"mechanism": study.mechanism.model_copy(update={"reproducible": False})})
+    store = tmp_path / "s.zarr"
+    first = json.loads(driver.run(study, store, workers=1).to_json())
+    record, *_ = records(store, "samples")
+    record.damage()
+    second = json.loads(driver.run(study, store, workers=1).to_json())
+    assert first["cells"][0]["exceed"] != second["cells"][0]["exceed"]
+    assert second["complete"]
+    last = max(lines_of(store))
+    kinds = [json.loads(line)["kind"] for line in lines_of(store)[last]]
+    assert {"samples", "fits", "counts"} <= {*kinds}
 
 
 @pytest.mark.parametrize("what", ["pipe", "folder", "link", "no lengths", "odd lengths"])
