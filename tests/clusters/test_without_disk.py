@@ -15,7 +15,7 @@ import pytest
 from distributed import Client, LocalCluster
 from golden_studies import STUDIES
 
-from hpcdp import Study, resume, run
+from hpcdp import Study, run
 from hpcdp.errors import PlaceError
 from hpcdp.store.copies import StoreCopy
 from hpcdp.store.layout import Layout
@@ -136,24 +136,3 @@ def test_kept_samples_need_the_disk(strange: Client, own: Path) -> None:
     run(study, own / "s.zarr")
     run(study, own / "whole.zarr")
     assert same(own / "s.zarr", own / "whole.zarr")
-
-
-def test_it_goes_on_after_a_kill(strange: Client, own: Path) -> None:
-    study = golden("target-epsilon", own.parent)
-    source = f"""
-import sys
-from distributed import Client
-from hpcdp import Study, run
-study = Study.from_dict({study.to_dict()!r}, {str(own.parent)!r})
-with Client({strange.scheduler.address!r}, set_as_default=False) as client:
-    run(study, {str(own / "s.zarr")!r}, client=client)
-"""
-    with subprocess.Popen([sys.executable, "-c", source], cwd=own) as driver:
-        journal = own / "s.zarr" / "records"
-        while driver.poll() is None and sum(p.read_bytes().count(b"\n") for p in journal.glob("*.jsonl")) < 4:
-            pass
-        driver.kill()
-    assert driver.returncode == -signal.SIGKILL
-    run(study, own / "whole.zarr", workers=0)
-    resume(own / "s.zarr", client=strange)
-    assert same(own / "whole.zarr", own / "s.zarr")

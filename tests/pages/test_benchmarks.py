@@ -19,8 +19,6 @@ from benchmarks import (
     risk,
     scheduler,
     streaming,
-    tape,
-    textbook,
     tiny,
     tiny_coverage,
     tiny_points,
@@ -82,11 +80,6 @@ def test_small_settings(benchmark: Any) -> None:
     assert all(check(figures) for check in SMALL[benchmark]), figures
 
 
-def test_textbook() -> None:
-    assert min(textbook.main(small=True).values()) > 1
-    assert textbook.main(small=True, command=True)[12] > 0.5  # a busy machine starts processes slowly, but both
-
-
 SOME = ("dp-sgd, reverse", "plane 1/2", "geometric sum")  # one of each kind of outputs and of direction
 OTHERS = tuple(case.name for case in tiny.CASES if case.name not in (*SOME, *tiny.LONG))
 
@@ -130,11 +123,3 @@ def test_local() -> None:
         # of 12 runs at 5 % more than 4 are above with a probability of 2e-4
         assert sum(run.certified > truth[name] for run in found) <= 4
         assert sum(run.certified for run in found) / len(found) > 0.85 * truth[name]
-
-
-def test_tape_estimates() -> None:
-    found = tape.estimate("gaussian 1/4", 1e-7)
-    assert found["within"] == 21
-    assert found["sigmas"] < 5.0  # false alarm: 6e-7 a cell
-    told = tape.forecast(*tape.FORECAST, learned=False)
-    assert abs(told["plan"] / told["formula"] - 1.0) < 0.05  # a plan prints two digits

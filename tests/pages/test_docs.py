@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,8 @@ _NOTE = re.compile(r"file: \S+|python|run|run: exit \d+|output|not run: .+")
 
 
 @pytest.fixture(scope="module")
-def follower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Follower]:
-    found = Follower(tmp_path_factory.mktemp("pages"))
-    yield found
-    found.end()
+def follower(tmp_path_factory: pytest.TempPathFactory) -> Follower:
+    return Follower(tmp_path_factory.mktemp("pages"))
 
 
 @pytest.fixture(scope="module")

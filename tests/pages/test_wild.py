@@ -1,6 +1,5 @@
 """Published bugs of released libraries: the cases are whole, the page says what was found, and runs go on where they were."""
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -58,11 +57,6 @@ def test_kept_results_are_as_expected(case: Case) -> None:
 def test_the_page_says_what_is_kept() -> None:
     page = (ROOT / "docs" / "wild.md").read_text(encoding="utf-8")
     assert f"{START}\n{tables(CASES)}" in page, "python workflows/wild/make.py --page"
-
-
-def test_a_run_that_is_kept_is_not_done_again(tmp_path: Path) -> None:
-    (tmp_path / "seed-1.json").write_text(json.dumps({"seed": 1, "verdict": "consistent"}))
-    assert make.run_seed(SHOWN[0], "green", 1, tmp_path) == {"seed": 1, "verdict": "consistent"}
 
 
 @pytest.mark.slow

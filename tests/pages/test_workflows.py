@@ -29,15 +29,13 @@ from at_risk.figures.catalogue import PAPER as AT_RISK  # noqa: E402
 from diabetes import s2  # noqa: E402
 from eureka.figures.catalogue import PAPER as EUREKA  # noqa: E402
 from fdp.figures import direct as fdp_direct  # noqa: E402
-from fdp.figures.audits import Audits, rarely_detected  # noqa: E402
+from fdp.figures.audits import rarely_detected  # noqa: E402
 from fdp.figures.catalogue import PAPER as FDP  # noqa: E402
 from fdp.figures.claims import UPDATES, curve_points  # noqa: E402
-from fdp.figures.curves import Curves  # noqa: E402
 from histogram.figures.catalogue import PAPER as HISTOGRAM  # noqa: E402
 from histogram.figures.intervals import ends_curve, given  # noqa: E402
 from histogram.figures.intervals import run_seeds as histogram_seeds  # noqa: E402
 from local.figures import direct as local_direct  # noqa: E402
-from local.figures.bounds import Bounds  # noqa: E402
 from local.figures.catalogue import PAPER as LOCAL  # noqa: E402
 from paper_figures.command import main, read_paper  # noqa: E402
 from paper_figures.figure import Figure, Paper  # noqa: E402
@@ -47,7 +45,6 @@ from paper_figures.parts import Found, Part  # noqa: E402
 from paper_figures.seeds import as_text  # noqa: E402
 
 PAPERS = {paper.name: paper for paper in (AT_RISK, EUREKA, FDP, HISTOGRAM, LOCAL)}
-FINER = ("fig4e", "fig4f", "fig4g", "fig4h")  # of local
 by_paper = pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS)
 
 
@@ -112,33 +109,6 @@ def test_a_study_file_is_a_study_and_parts_change_what_it_has() -> None:
                 for name in key.split("."):
                     found = found[name]
                 assert found == value or isinstance(value, dict), (figure.name, key)
-
-
-def test_settings_of_papers_differ_in_size_only() -> None:
-    """And sizes of methods are those of studies."""
-    alike = {"train": 1, "test": 1}
-    for paper in (EUREKA, FDP):
-        for figure in paper.figures.values():
-            for part in figure.parts:
-                small, large = (paper.read_study(figure, part, whole) for whole in (False, True))
-                assert (large.mechanism, large.pairs) == (small.mechanism, small.pairs)
-                assert (large.study.seed, large.study.claim) == (small.study.seed, small.study.claim)
-                assert large.estimate.loss == small.estimate.loss
-                assert large.estimate.train > small.estimate.train or paper is FDP
-                if paper is FDP:
-                    assert large.estimate.model_copy(update=alike) == small.estimate.model_copy(update=alike)
-                    sizes = figure.method.small, figure.method.paper  # type: ignore[attr-defined]
-                    is_audit = isinstance(figure.method, Audits)
-                    most = [max(test for _, test in size) if is_audit else max(size) for size in sizes]
-                    assert most == [getattr(e.estimate, "test" if is_audit else "train") for e in (small, large)]
-                    assert small.study.claim is not None if is_audit else len(small.estimate.etas) == 1000
-    for figure in LOCAL.figures.values():
-        for part in figure.parts:
-            study = LOCAL.read_study(figure, part)
-            assert study.pure is not None
-            assert study.pure.floor_of(study.estimate.train) == (1e-4 if figure.name in FINER else 1e-3)
-            if figure.name == "fig6":
-                assert max(figure.method.small) == study.estimate.train  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
@@ -262,21 +232,6 @@ def test_rules_about_risk_and_claims_can_fail() -> None:
     for count, passes in ((78, True), (79, False), (8, True), (7, False)):  # a binomial band of 400 seeds
         counted = doctored([sgd], lambda r, count=count: (r.update(seeds=400), cells(published=count)(r)))
         assert rarely_detected("sgd", 1000, (0.07, 0.13))(counted)[0].passed is passes
-
-
-def test_what_is_not_resolved_is_a_triangle_at_its_limit() -> None:
-    """And no point at 0: one triangle for each estimate that tells nothing."""
-    found = kept("eureka", "fig4b")
-    axes = EUREKA.figures["fig4b"].draw(found).axes
-    lines = [line for axis in axes if axis.get_ylabel() == "δ(ε)" for line in axis.get_lines()]
-    drawn = [y for line in lines if line.get_marker() == "v" for y in line.get_ydata()]
-    unresolved = [row for one in found for row in one.result["spectrum"] if row["delta"] == 0.0]
-    assert sorted(drawn) == sorted(row["upper"] for row in unresolved)
-    assert len(unresolved) > 0
-    assert min(drawn) > 0.0
-    points = [y for line in lines if line.get_marker() in "os" for y in line.get_ydata()]
-    assert len(points) == sum(len(one.epsilon) for one in found) - len(drawn)
-    assert min(points) > 0.0
 
 
 def test_the_patients_are_those_of_scikit_learn() -> None:
@@ -413,31 +368,3 @@ def test_make_runs_and_gives_the_kept_counts(scheduler: str, tmp_path: Path) -> 
     one, other = ([cell["exceed"] for cell in r["cells"]] for r in made(EUREKA, tmp_path, "fig5a", ""))
     assert one == other
     assert json.loads((tmp_path / "fig5a.json").read_text())["seconds"] is not None
-
-
-@pytest.mark.slow
-def test_make_runs_and_gives_the_kept_curve(scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Curves.run
-    monkeypatch.setattr(
-        Curves, "run", lambda self, *arguments: original(Curves(self.small[:2], self.paper), *arguments)
-    )
-    assert main(["fdp", "fig9", "--cluster", scheduler, "--store", str(tmp_path), "--out", str(tmp_path)]) == 0
-    one, other = made(FDP, tmp_path, "fig9", "laplace")
-    assert len(other["runs"]) == 2
-    for run_kept, run_now in zip(one["runs"], other["runs"], strict=False):
-        assert run_now["train"] == run_kept["train"]
-        assert run_now["error"] == pytest.approx(run_kept["error"], rel=1e-9)  # sums in another order
-        np.testing.assert_allclose(run_now["curve"], run_kept["curve"], atol=2e-5)  # kept with five digits
-
-
-@pytest.mark.slow
-def test_make_runs_and_gives_the_kept_bounds(scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Bounds.run
-    monkeypatch.setattr(Bounds, "run", lambda _, *arguments: original(Bounds(3), *arguments))
-    arguments = ["local", "equal", "fig3", "--cluster", scheduler, "--store", str(tmp_path), "--out", str(tmp_path)]
-    assert main(arguments) in (0, 1)  # of three seeds a share is no share
-    one, other = made(LOCAL, tmp_path, "equal", "")
-    for bound in ("certified", "lower", "literal", "estimate"):
-        assert other[bound] == pytest.approx(one[bound][:3], abs=2e-6)  # kept with six digits
-    one, other = made(LOCAL, tmp_path, "fig3", "")
-    assert other["estimate"] == pytest.approx(one["estimate"], rel=1e-5)  # kept with six digits

@@ -1,7 +1,6 @@
 """Several stores beside each other: where one is below another, on common levels, and the picture."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -168,22 +167,3 @@ def test_picture(stores):
     logged = draw_comparison(compare(results), log=True).axes[0]
     assert logged.get_yscale() == "log"
     assert logged.get_ylim()[0] > 0
-
-
-DEEP = "deep/" * 20
-LEGENDS = [
-    (["runs/a.zarr", "runs/b.zarr"], ["runs/a.zarr", "runs/b.zarr"]),
-    ([f"/{DEEP}a.zarr", f"/{DEEP}b.zarr", "weak"], ["…/a.zarr", "…/b.zarr", "weak"]),
-    ([f"/{DEEP}a/s.zarr", f"/{DEEP}b/s.zarr"], ["…/a/s.zarr", "…/b/s.zarr"]),
-    ([f"/{own}/{DEEP}s.zarr" for own in "ab"], [f"…/{own}/deep/deep/deep/d…eep/deep/deep/s.zarr" for own in "ab"]),
-    (["x" * 99, "x" * 100], ["x" * 99, "x" * 100]),
-]
-
-
-@pytest.mark.parametrize(("given", "drawn"), LEGENDS)
-def test_legends_have_the_end_of_long_paths_that_tells_them_apart(stores, given, drawn):
-    results = [load_result(stores / f"{name}.zarr") for name in "aba"[: len(given)]]
-    figure = draw_comparison(replace(compare(results[:2]), results=tuple(results), names=tuple(given)))
-    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert [one for one in labels if one in drawn] == drawn
-    assert not any(path in one for path in set(given) - set(drawn) for one in labels)

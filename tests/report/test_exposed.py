@@ -2,13 +2,10 @@
 
 import csv
 import io
-import json
 
 import numpy as np
 import pytest
-from commands import call
 from results import changed, measured
-from studies import make_study, run
 
 from hpcdp.report.audit import report as audit_report
 from hpcdp.report.exposed import NOISE, exposed_lines, find_exposure, rank_rows
@@ -114,34 +111,3 @@ def test_csv_maps_pairs_to_rows(result):
     named = {int(r["pair"]): (int(r["database"]), [int(x) for x in r["rows"].split()]) for r in rows}
     assert named == {p["pair"]: (p["database"], p["rows"]) for p in result.pairs}
     assert [1, 2] in [rows for _, rows in named.values()]
-
-
-@pytest.fixture(scope="module", name="edited")
-def edited_fixture(tmp_path_factory, client):
-    """A store of a table whose rows are edited into each other, with telling contents; and its study."""
-    rows = {"databases": [[1234.5, 6789.5]], "relation": "edit"}
-    sizes = {"train": 500, "test": 500, "epsilons": [0.0, 1.0], "head": {"claim": "dp(epsilon=1)"}}
-    store = tmp_path_factory.mktemp("edited") / "edited.zarr"
-    run(make_study("gaussian", {"sigma": 1000.0}, rows, seed=1, **sizes), store, client)
-    return store
-
-
-def test_contents_of_rows_are_printed_on_request_only(edited):
-    secrets = ("1234", "6789")
-    able = [(), ("--rows",), ("--rows", "--format", "json"), ("--delta", "0.1")]
-    others = [("--rows", "--format", "csv"), ("--format", "csv"), ("--accuracy",)]
-    for words in able + others:
-        text = call("show", edited, *words).stdout + call("status", edited).stdout
-        assert not any(secret in text for secret in secrets), words
-    for words in able:
-        assert "1234.5" in call("show", edited, *words, "--show-rows").stdout, words
-    broken = call("verify", edited, code=3)
-    assert not any(secret in broken.stdout for secret in secrets)
-    assert "with row" in broken.stdout
-    assert "1234.5" in call("verify", edited, "--show-rows", code=3).stdout
-    told = [pair.pop("value") for pair in json.loads(call("show", edited, "--format", "json").stdout)["pairs"]]
-    assert set(told) == {"(left out)"}
-    rows = json.loads(call("show", edited, "--rows", "--show-rows", "--format", "json").stdout)["rows"]
-    assert {row["row"]: row["contents"] for row in rows} == {0: 1234.5, 1: 6789.5}
-    assert "--format table" in call("show", edited, "--show-rows", "--format", "json", code=2).stderr
-    assert "--delta, --rows: accepted: one of them" in call("show", edited, "--rows", "--delta", "0.1", code=2).stderr

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from commands import call, hpcdp
 from contrasts import contrast
-from journals import change, records
+from journals import change
 from matplotlib.colors import to_hex
 from pages import ALLOWED, EVIL, STUDIES, Page, check_text_only, compare, make_store, page_of
 from some_slow import some_slow
@@ -26,7 +26,6 @@ from studies import make_study
 from hpcdp import load_result
 from hpcdp._base.files import to_toml
 from hpcdp.driver.driver import run
-from hpcdp.errors import StoreError, StudyError
 from hpcdp.report import colours
 from hpcdp.report.colours import DARK, LIGHT, drawn_colours, seen_in
 from hpcdp.report.export import write_export
@@ -231,26 +230,6 @@ def test_a_copy_of_a_store_gives_equal_bytes(stores: Stores, files: Stores, tmp_
     hpcdp("report", copy, "-o", tmp_path / "p.html", folder=tmp_path)  # in another process
     assert (tmp_path / "p.html").read_bytes() == files(kind).read_bytes()
     assert load_result(copy).to_json() == load_result(store).to_json()
-
-
-@pytest.mark.slow
-def test_runs_that_do_not_say_all(stores: Stores, tmp_path: Path) -> None:
-    """Of others: what they leave out is not said, and what is none is refused in one line."""
-    store = Path(shutil.copytree(stores("points"), tmp_path / "s.zarr"))
-    (run,) = records(store, "runs")
-    body = run.body
-    run.rewrite({**body, "begin": {**body["begin"], "packages": {}}})
-    load_result(store).report(tmp_path / "p.html")
-    run.rewrite({**body, "begin": {**body["begin"], "packages": 7}})
-    with pytest.raises(StoreError, match="holds what hpcdp does not write"):
-        load_result(store).report(tmp_path / "p.html")
-
-
-def test_an_incomplete_store_has_a_banner(pages: Pages) -> None:
-    for kind in ("broken", "points"):
-        page, words = pages(kind), "INCOMPLETE: this page shows only what has all its counts."
-        banners = sum(a.get("class") == "banner" for _, a in page.tags)
-        assert banners == page.text.count(words) == page.text.count("INCOMPLETE") == (kind == "broken")
 
 
 @pytest.mark.parametrize("kind", some_slow(KINDS, ("edits", "batches", "words").__contains__))
@@ -464,14 +443,7 @@ def test_text_and_lines_have_enough_contrast(name: str, theme: dict[str, str], l
 
 
 @pytest.mark.slow
-def test_only_pages_are_written(stores: Stores, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"path=.*p\.pdf was given; accepted are \.html and \.htm"):
-        load_result(stores("risk")).report(tmp_path / "p.pdf")
-    done = call("report", stores("points"), "-o", tmp_path / "p.html", "--show-rows")
-    assert done.returncode == 0
-    assert (
-        call("report", tmp_path / "none.zarr", code=2).stderr == f"hpcdp: no hpcdp store at {tmp_path / 'none.zarr'}\n"
-    )
+def test_a_link_in_the_place_of_a_page_is_replaced(stores: Stores, tmp_path: Path) -> None:
     kept = tmp_path / "kept.txt"
     kept.write_text("mine")
     (tmp_path / "link.html").symlink_to(kept)
@@ -519,22 +491,6 @@ def test_a_store_of_which_nothing_is_counted_has_a_page_that_claims_nothing(
     assert told <= {None, "0.0"}  # that a divergence is at least 0 is always so
     assert kind in str(Page(result._repr_html_() or "").text)
     assert Page(render([load_result(tmp_path / "copy")])).tables == page.tables
-
-
-def test_pictures_of_many_pure_limits_show_the_largest(stores: Stores) -> None:
-    """Names of thousands of pairs below an axis cannot be read, and take megabytes."""
-    result = load_result(stores("pure"))
-    one = (result.pure or {})["rows"][0]
-    rows = [{**one, "pair": pair, "certified": 0.01 * ((7 * pair) % 100)} for pair in range(100)]
-    many = Result(result.study, result.store, True, [{"pair": pair} for pair in range(100)], result.arrays, [])
-    many.__dict__["pure"] = {**(result.pure or {}), "rows": rows}
-    (axis,) = many.plot().axes
-    certified = next(line for line in axis.get_lines() if str(line.get_label()).startswith("certified"))
-    assert certified.get_ydata().tolist() == [0.01 * n for n in range(99, 39, -1)]
-    assert [text.get_text() for text in axis.get_xticklabels()] == [
-        str(next(row["pair"] for row in rows if row["certified"] == 0.01 * n)) for n in range(99, 39, -1)
-    ]
-    assert axis.get_title().endswith("; the 60 largest limits")
 
 
 @pytest.mark.parametrize(

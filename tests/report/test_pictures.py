@@ -6,7 +6,6 @@ import matplotlib.colors
 import numpy as np
 import pytest
 from analytic_curves import CURVES
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from results import changed, measured, named, unmeasured
 from some_slow import some_slow
 
@@ -178,60 +177,6 @@ def test_pictures_of_little(template):
     assert "INCOMPLETE" in draw(empty).axes[0].get_title()
 
 
-def pixels(figure):
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba()).copy()
-
-
-def inked(figure, artist, whole):
-    """Whether a picture without this artist is another one than the whole."""
-    parts = [artist[0], *artist[2]] if isinstance(artist, tuple) else [artist]
-    for part in parts:
-        part.set_visible(False)
-    without = pixels(figure)
-    for part in parts:
-        part.set_visible(True)
-    return bool((whole != without).any())
-
-
-MARKS = {
-    "certified: δ is on or above the line": "certified",
-    "δ̂ not significantly above 0: limit of the learned sets": "limit",
-    "certified bound below the axis, or 0": "edge",
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("log", [False, True])
-def test_a_legend_names_what_is_drawn_and_nothing_else(template, log):
-    """Every entry stands for something of which a picture without it would be another, and everything with a name has one."""
-    none = measured("gaussian", {"sigma": 1.0}, PAIR, seed=7, train=200, test=600, epsilons=[5.0, 9.0])
-    nothing = on_grid(template, [0.0, 1.0], [0.0, 0.0])
-    some = on_grid(template, [0.0, 1.0, 2.0], [0.4, 0.1, 0.0], [0.5, 0.2, 0.05])
-    claims = (none, some) if log else (some,)  # below, what is certified covers that of `none`
-    claimed = [named(r, claim="dp(epsilon=0.5)") for r in claims]
-    several = [compare([named(a, "a"), named(b, "b")]) for a, b in ((none, none), (some, some), (nothing, some))]
-    pictures = [draw(r, log=log) for r in (none, nothing, some, *claimed)]
-    for figure in (*pictures, *(draw_comparison(c, log=log) for c in several)):
-        axis = figure.axes[0]
-        texts = [text.get_text() for text in axis.get_legend().get_texts()]
-        axis.get_legend().set_visible(False)
-        axis.set_axis_off()  # it would hide what is drawn at 0, and takes most of the time
-        figure.canvas.draw()
-        figure.set_layout_engine("none")  # which moves the axes at each drawing
-        whole = pixels(figure)
-        handles, labels = axis.get_legend_handles_labels()
-        for label in labels:
-            drawn = [handle for handle, other in zip(handles, labels, strict=True) if other == label]
-            assert texts.count(label) == sum(inked(figure, handle, whole) for handle in drawn), label
-        for label, kind in MARKS.items():
-            drawn = [line for line in axis.get_lines() if line.get_gid() == kind and inked(figure, line, whole)]
-            assert (label in texts) == bool(drawn), label
-        whiskers = [box for box in axis.containers if inked(figure, box, whole)]
-        assert any("approximate" in text for text in texts) == bool(whiskers)
-
-
 def test_the_picture_of_an_audit_zooms_on_the_box():
     result = measured("gaussian", {"sigma": 1.0}, PAIR, seed=7, train=2000, test=6000, epsilons=[0.0], etas=[0.5, 1.0])
     for text, verdict in (("dp(epsilon=0.2)", "violation"), ("gaussian(mu=2)", "no violation found")):
@@ -259,26 +204,19 @@ def test_a_title_names_claim_verdict_pair_and_confidence(template):
     assert title.endswith(f"\nlargest of 2 pairs and both directions\n{last}")
 
 
-MACHADO = np.array(  # deuteranopia, severity 1, on linear RGB (Machado, Oliveira and Fernandes 2009)
-    [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
-)
-
-
-def lightness(colours, blind):
-    """CIE L* of colours, as they are or as somebody with deuteranopia sees them, (colours,)."""
+def lightness(colours):
+    """CIE L* of colours, (colours,)."""
     rgb = np.array([matplotlib.colors.to_rgb(colour) for colour in colours])
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    seen = np.clip(linear @ MACHADO.T, 0.0, 1.0) if blind else linear
-    found = seen @ [0.2126, 0.7152, 0.0722]
+    found = linear @ [0.2126, 0.7152, 0.0722]
     return np.where(found > 216 / 24389, 116.0 * np.cbrt(found) - 16.0, found * 24389 / 27)
 
 
-@pytest.mark.parametrize("blind", [False, True])
-def test_colours_differ_in_lightness_alone(blind):
+def test_colours_differ_in_lightness_alone():
     """A just noticeable difference is about 1 of L*; series of one picture are at least ten apart."""
     fixed = (colours.EXACT, colours.CERTIFIED, colours.CLAIM, colours.BOX)
     for palette in (fixed, *(colours.shades(many) for many in range(2, 7))):
-        seen = lightness(palette, blind)
+        seen = lightness(palette)
         assert (np.diff(seen) >= 10.0).all(), seen
         assert seen.max() < 90.0
 

@@ -7,7 +7,6 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -18,8 +17,6 @@ from pages import EVIL, STUDIES, Page, audit_batches, check_text_only, compare, 
 from hpcdp import load_result
 from hpcdp._base.files import to_toml
 from hpcdp.errors import StoreError
-from hpcdp.report.audit import looks_table
-from hpcdp.report.colours import CERTIFIED, CLAIM, QUIET
 from hpcdp.report.html.page import render
 from hpcdp.results.sequential import Look
 from hpcdp.store.layout import Layout
@@ -81,27 +78,6 @@ def test_it_leads_with_the_worst_verdict_and_says_what_it_does_not_say(store: Pa
     assert "whatever the classifier learned, however often one looks" in page.text
     assert "INCOMPLETE" not in page.text
     assert "UNFINISHED" not in page.text
-
-
-def test_the_picture_is_of_the_numbers(store: Path) -> None:
-    """On the page's axes, which the lines at 1 and at what refutes the claim tell, each vertex is a look."""
-    said = found(store)
-    pictures = re.findall(r"<svg.*?</svg>", render([load_result(store)]), re.DOTALL)
-    assert len(pictures) == 2
-    for svg, claim in zip(pictures, (FALSE, TRUE), strict=True):
-        lines: dict[str, list[Any]] = {}
-        for path in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}path"):
-            points = np.array(re.findall(r"[ML] (\S+) (\S+)", path.get("d", "")), float)
-            lines.setdefault(path.get("stroke", ""), []).append(points)
-        longest = {c: max(lines[c], key=lambda points: np.ptp(points[:, 0])) for c in (CERTIFIED, CLAIM, QUIET)}
-        (at_needed,), (at_one,) = (set(longest[colour][:, 1]) for colour in (CLAIM, QUIET))
-        heights = (longest[CERTIFIED][:, 1] - at_one) / (at_needed - at_one) * np.log(said[claim]["needed"])
-        looks = said[claim]["looks"]
-        np.testing.assert_allclose(heights[1:], [np.log(look["evidence"]) for look in looks], atol=1e-4)
-        assert heights[0] == pytest.approx(0.0, abs=1e-4)
-        steps = np.diff(longest[CERTIFIED][:, 0])
-        np.testing.assert_allclose(steps, steps[0], rtol=1e-4)
-        assert steps.size == len(looks)
 
 
 def commands(page: Page) -> list[str]:
@@ -212,14 +188,6 @@ def test_copies_have_audits_and_wrong_ones_are_refused(store: Path, tmp_path: Pa
         (tmp_path / "copy" / "export.json").write_text(json.dumps(head))
         with pytest.raises(StoreError, match=f"{next(iter(wrong))}: .* was given; accepted"):
             render([load_result(tmp_path / "copy")])
-
-
-def test_many_looks_are_a_part_of_them(store: Path) -> None:
-    audit = load_result(store).sequential_audits[1]
-    many = replace(audit, looks=[replace(audit.looks[0], samples=50 * n) for n in range(1, 1001)])
-    table = looks_table(many)
-    assert (len(table.rows), table.left_out) == (200, 800)
-    assert [table.rows[place][0].value for place in (0, -1)] == ["50", "50000"]
 
 
 def edits(row: float) -> dict[str, Any]:

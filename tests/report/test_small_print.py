@@ -8,7 +8,7 @@ from pathlib import Path
 import matplotlib.figure
 import numpy as np
 import pytest
-from commands import call, write_study
+from commands import call
 from pages import Page, page_of
 from PIL import Image
 from studies import make_study
@@ -110,22 +110,6 @@ def test_columns_that_the_samples_chose_are_not_called_given(result: Result, tmp
         assert marks[key] == ("chosen", "chosen by the samples"), key
     assert marks["epsilon"] == marks["claimed"] == ("given", "given")
     assert "these samples chose which one it is" in page.text
-
-
-@pytest.mark.parametrize("command", ["show", "plan", "verify", "accuracy"])
-def test_the_small_print_is_no_wider_than_its_neighbours(result: Result, tmp_path: Path, command: str) -> None:
-    sizes = {"train": 6000, "test": 6000, "epsilons": LEVELS}
-    pair = "given = [ { d = [0.0], d_prime = [1.0] } ]"
-    study = write_study(tmp_path, call="laplace", parameters={"epsilon": 1.0}, pairs=pair, **sizes)
-    words = {"plan": ["plan", study], "accuracy": ["show", result.store, "--accuracy"]}.get(
-        command, [command, result.store]
-    )
-    text = call(*words, code=3 if command == "verify" else 0).stdout
-    assert ("radius" in text) is (command != "verify")
-    assert ("expected error" in text) is (command == "plan")
-    assert max(map(len, text.splitlines())) <= 120
-    for word in ("regret", "its L̂ can tell"):
-        assert word not in text
 
 
 def test_a_picture_is_shown_wherever_a_figure_is_returned(result: Result) -> None:

@@ -378,14 +378,3 @@ def test_an_incomplete_store_and_the_claim_of_its_study(tmp_path):
     assert json.loads(nothing.stdout)["cells"] == []
     driver.run(study(second), store, workers=0)
     assert call("verify", store, *consistent).stderr == ""
-
-
-def test_paths_of_claims_are_relative_to_the_current_folder(folder, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "curve.csv").write_text("epsilon,delta\n0,0.6\n")
-    (tmp_path / "other.zarr").symlink_to(folder / "literal.zarr")
-    assert "consistent" in call("verify", folder / "one.zarr", "--claim", "file(curve.csv)").stdout
-    text = call("verify", folder / "one.zarr", "--claim", "store(other.zarr)").stdout
-    assert "store(other.zarr) is an estimate itself" in text
-    missing = call("verify", folder / "one.zarr", "--claim", "file(none.csv)", code=2).stderr
-    assert "none.csv" in missing

@@ -12,7 +12,6 @@ from scipy.integrate import quad
 
 import hpcdp
 from hpcdp import Study, StudyError, at_risk, load_result
-from hpcdp.driver.plan import plan
 from hpcdp.study.at_risk import PairDraws
 from hpcdp.study.resolving import resolve
 
@@ -146,9 +145,6 @@ class Shuffled:
 
 SOURCES = {
     "a file": lambda: None,
-    "a number a row": lambda: lambda size, rng: fresh(size, rng)[:, 0].copy(),
-    "by columns": lambda: lambda size, rng: np.asfortranarray(fresh(size, rng)),
-    "a matrix": lambda: lambda size, rng: fresh(size, rng).view(np.matrix),
     "lists": lambda: lambda size, rng: fresh(size, rng).tolist(),
     "read only": lambda: lambda size, rng: (rows := fresh(size, rng)).setflags(write=False) or rows,
     "a view of its own memory": Shuffled,
@@ -310,14 +306,3 @@ def test_answers_beyond_the_integers_of_floats_are_subtracted_before_they_are_ro
     found = [one.draw(np.empty((0, 1)), 200, np.random.default_rng(7)) for one in pairs]
     np.testing.assert_array_equal(*found)
     assert found[0][:, 0].max() > 50.0
-
-
-@pytest.mark.slow
-def test_plan_counts_a_block_that_cannot_be_cut(folder):
-    """60 pairs of .1 s, of which 50 are one block: a second worker saves but 10 of them."""
-    (folder / "slow.py").write_text(
-        "import time\n\n\ndef slow(database):\n    time.sleep(0.05)\n    return database.mean()\n"
-    )
-    section = {"query": "slow:slow", "population": {"call": "queries:uniform"}, "rows": 10, "pairs": 60, "scale": 0.1}
-    study = Study.from_dict({"study": {"name": "s", "seed": 1}, "at_risk": {**section, "cover": [0.9]}}, folder)
-    assert 5.0 < plan(study, 2).seconds < 9.0

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import MECHANISM, SEED, call, hpcdp, nothing_lost, show, started, write_study
+from commands import MECHANISM, SEED, call, nothing_lost, show, started, write_study
 from refusing import GOOD, HEAD, refusal
 from some_slow import some_slow
 
@@ -233,7 +233,7 @@ def test_a_mechanism_that_ends_its_process(keep: str, workers: int, death: str, 
     study = write_study(tmp_path, TOUCHY, call="own:touchy", databases=[DATABASE], keep=keep)
     store, chunks = tmp_path / "s.zarr", [(1, "test", 3), (2, "train", 1)]
     (tmp_path / "bad.txt").write_text("".join(f"{state(*chunk)} {death}\n" for chunk in chunks))
-    error = hpcdp("run", study, "--store", store, "--workers", workers, folder=tmp_path, code=1).stderr
+    error = call("run", study, "--store", store, "--workers", workers, code=1).stderr
     lines = [line for line in error.splitlines() if "ended its worker" in line]
     assert all(line.startswith("  task ") for line in lines)
     for removed, stage, chunk in chunks:

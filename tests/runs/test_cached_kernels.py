@@ -188,13 +188,3 @@ def test_a_command_says_once_that_its_workers_compile_kernels(place, said, tmp_p
     told = [python(tmp_path, *words, f"{number}.zarr", env=environment).stderr for number in range(len(said))]
     assert [words.count(WORDS) for words in told] == said
     assert told[0].index(WORDS) < told[0].index("run: 100 %")
-
-
-@pytest.mark.slow
-def test_a_command_whose_trial_draws_compile_says_so_once(tmp_path):
-    everywhere = COMPILES.replace('name.read() == "hpcdp-child\\n"', "name.read()")
-    assert everywhere != COMPILES
-    study = write_study(tmp_path, everywhere, call="own:noisy", keep="none")
-    words = ["-c", COMMAND, "run", study, "--workers", "1", "--store", "s.zarr"]
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept")}  # where no kernel is yet
-    assert python(tmp_path, *words, env=environment).stderr.count(WORDS) == 1

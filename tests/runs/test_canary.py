@@ -290,7 +290,10 @@ PATHS: dict[str, Path_] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.promise if name in ("show --rows", "export") else ()) for name in PATHS],
+)
 def test_no_path_shows_what_is_in_a_database(ground: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hpcdp._base.doing, "LONG", 1.0)
     make, tells = PATHS[name]
@@ -304,6 +307,7 @@ def test_no_path_shows_what_is_in_a_database(ground: Path, name: str, monkeypatc
 def test_contents_are_shown_where_they_are_asked_for(ground: Path) -> None:
     """So that the canary would be seen."""
     assert FOUND.search(call("show", ground / "edited.zarr", "--rows", "--show-rows").stdout)
+    assert FOUND.search(call("verify", ground / "edited.zarr", "--show-rows", code=None).stdout)
     call("export", ground / "edited.zarr", ground / "open", "--show-rows")
     assert FOUND.search((ground / "open" / "result.json").read_text())
     assert load_result(ground / "edited.zarr").pairs[0]["value"] == 1.0

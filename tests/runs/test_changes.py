@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import call, calls, hpcdp, nothing_lost, show, stored_problem, write_study
+from commands import call, calls, nothing_lost, show, stored_problem, write_study
 
 ROWS = 8
 
@@ -82,18 +82,3 @@ def test_what_is_added_changed_and_removed(tmp_path: Path, scheduler: str) -> No
     assert "test 500" in " ".join(call("show", store).stdout.split()), "it tells of the smaller stage that came before"
     call("run", tmp_path / "study.toml", "--store", tmp_path / "anew.zarr", "--cluster", scheduler)
     assert show(tmp_path / "anew.zarr") == show(store), "a store that changed is as one made at once"
-
-
-@pytest.mark.slow
-def test_a_study_that_is_refused_is_not_planned(tmp_path: Path) -> None:
-    pairs = "given = [ { d = [0.0], d_prime = [1.0] } ]"
-    own = {"call": "laplace", "parameters": {"epsilon": 1.0}, "pairs": pairs, "train": 100, "test": 100}
-    study = write_study(tmp_path, **own)
-    hpcdp("run", study, "--store", "s.zarr", "--workers", "0", folder=tmp_path)
-    other = write_study(tmp_path, name="t.toml", **{**own, "parameters": {"epsilon": 2.0}})
-    claim = ("--claim", "gaussian(mu=1)")
-    for command, *more in (("run",), ("audit", *claim), ("audit", *claim, "--sequential")):
-        done = hpcdp(command, other, "--store", "s.zarr", *more, folder=tmp_path, code=2)
-        (line,) = done.stderr.splitlines()
-        assert line.startswith("hpcdp: s.zarr holds another study")
-        assert "; changed: mechanism.parameters.epsilon (1.0 in the store, 2.0 given); accepted: " in line

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
-from commands import MECHANISM, call, hpcdp, kept, python, show, started, wait_until, write_study
-from journals import records
+from commands import MECHANISM, call, hpcdp, kept, python, show, write_study
 
 GIVEN = "given = [{ d = [0.0], d_prime = [1.0] }]"
 
@@ -83,23 +80,6 @@ assert before == after, [(one, other) for one, other in zip(before, after) if on
 """
 
 
-DEAF = f"""{MECHANISM}
-import signal
-import sys
-
-
-def deaf(database, size, rng):
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    os.chdir("/")
-    sys.stdout = sys.stderr = None
-    if size == 500:
-        open(os.path.join(os.path.dirname(LOG), "draws"), "w").close()
-        time.sleep(0.2)
-    return database.sum() + rng.laplace(size=size)
-"""
-
-
 @pytest.mark.slow
 def test_the_same_bits_in_one_process_and_in_two(tmp_path: Path) -> None:
     stores = [tmp_path / f"{workers}.zarr" for workers in (0, 2)]
@@ -117,19 +97,6 @@ def test_a_script_has_the_state_that_it_had(tmp_path: Path) -> None:
     done = python(tmp_path, "-c", STATE)
     assert (done.returncode, done.stdout) == (0, "True False\n"), done.stderr
     assert set(done.stderr.splitlines()) == {"loud"}
-
-
-@pytest.mark.slow
-def test_a_mechanism_that_is_deaf_keeps_no_run_from_its_end(tmp_path: Path) -> None:
-    study, store = write_study(tmp_path, DEAF, pairs=GIVEN, call="own:deaf", test=5_000, chunk=500), tmp_path / "s.zarr"
-    with started("run", study, "--store", store, "--workers", 0, folder=tmp_path, by_user=True) as process:
-        wait_until(lambda: bool(records(store, "runs")), "trial draws are over")
-        (tmp_path / "draws").unlink(missing_ok=True)
-        wait_until((tmp_path / "draws").exists, "it draws")
-        os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(100)
-        assert process.returncode == 130, said
-    assert f"go on with: hpcdp resume {store}" in said
 
 
 def test_isolated_is_accepted_and_changes_nothing(tmp_path: Path) -> None:

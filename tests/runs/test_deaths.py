@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import resource
-import signal
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,14 +11,11 @@ from typing import Any
 import psutil
 import pytest
 from commands import (
-    LONG,
     MECHANISM,
     call,
     hold,
     hpcdp,
     one_message,
-    release,
-    show,
     started,
     wait_until,
     write_study,
@@ -52,10 +46,6 @@ def noisy(database, size, rng):
         os._exit(0)
     if now("segfault"):
         ctypes.string_at(0)
-    if now("away"):
-        os.chdir(os.path.join(HERE, "away"))
-    if now("copy"):
-        os.fork()
     return database.sum() + rng.laplace(size=size)
 
 
@@ -100,29 +90,16 @@ SEGFAULT = "mechanism.call own:noisy (trial draws): the process was ended by SIG
         ("plan", "fit", LEARNED, "estimate.loss learned (trial): the process ended with exit code 0"),
     ],
 )
-def test_code_that_ends_the_process_while_the_study_is_tried_out(command, place, changes, words, tmp_path):
+def test_code_that_ends_the_process_while_the_study_is_tried_out(command, place, changes, words, tmp_path, monkeypatch):
     """Even with the second database: one line names what it was, and no script takes it for success."""
     study = write_study(tmp_path, ENDING, **{**GIVEN, **changes})
     (tmp_path / "now").write_text(place)
-    done = hpcdp(command, study, folder=tmp_path, code=2)
+    monkeypatch.chdir(tmp_path)
+    done = call(command, study, code=2)
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"hpcdp: {words}")
     assert done.stdout == ""
     assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.slow
-def test_resume_outlives_what_trial_draws_do(tmp_path: Path) -> None:
-    """They end the process, go elsewhere, or go on as two; a relative store is still the one that was meant."""
-    study = write_study(tmp_path, ENDING, **GIVEN, test=500, chunk=500)
-    call("run", study, "--store", tmp_path / "s.zarr", "--workers", 0)
-    (tmp_path / "away").mkdir()
-    (tmp_path / "now").write_text("segfault")
-    assert hpcdp("resume", "s.zarr", folder=tmp_path, code=2).stderr == f"hpcdp: {SEGFAULT}\n"
-    for place in ("away", "copy"):
-        (tmp_path / "now").write_text(place)
-        assert hpcdp("resume", "s.zarr", folder=tmp_path).stdout.count("store: s.zarr") == 1
-    assert not any((tmp_path / "away").iterdir())
 
 
 @pytest.mark.promise
@@ -130,31 +107,21 @@ def test_resume_outlives_what_trial_draws_do(tmp_path: Path) -> None:
 def test_a_classifier_that_ends_a_sequential_audit(tmp_path: Path, scheduler: str) -> None:
     study = write_study(tmp_path, ENDING, **{**GIVEN, **LEARNED}, claim="laplace(epsilon=0.2)")
     (tmp_path / "now").write_text("learn")
-    rounds = ("--sequential", "--batch", 2000, "--budget", 4000, "--format", "json", "--cluster", scheduler)
-    done = hpcdp("audit", study, *rounds, folder=tmp_path, code=1)
+    rounds = (
+        "--store",
+        tmp_path / "s.zarr",
+        "--sequential",
+        "--batch",
+        2000,
+        "--budget",
+        4000,
+        "--format",
+        "json",
+        "--cluster",
+        scheduler,
+    )
+    done = call("audit", study, "--store", tmp_path / "s.zarr", *rounds, code=1)
     assert done.stderr.splitlines()[-1] == "hpcdp: estimate.loss learned (learning): the process ended with exit code 0"
-
-
-# The first call on a worker ends its process.
-LEAVING = f"""{MECHANISM}
-
-def leaving(database, size, rng):
-    try:
-        if on_worker():
-            os.close(os.open(LOG + ".first", os.O_CREAT | os.O_EXCL))
-            os._exit(83)
-    except FileExistsError:
-        pass
-    return noisy(database, size, rng)
-"""
-
-
-@pytest.mark.slow
-def test_a_worker_that_ended_is_replaced_whatever_its_exit_code(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"call": "own:leaving", "train": 2000, "test": 2000, "chunk": 1000}
-    study, store = write_study(tmp_path, LEAVING, **settings, pairs=GIVEN["pairs"]), tmp_path / "s.zarr"
-    hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path)
-    assert (tmp_path / "calls.log.first").exists()
 
 
 # Starts three processes: a child, a child in a session of its own, and a daemon whose parent is gone.
@@ -164,8 +131,8 @@ import subprocess
 STARTED = []
 
 
-def parent(database, size, rng, in_trial_draws):
-    if not STARTED and (in_trial_draws or on_worker()):
+def parent(database, size, rng):
+    if not STARTED and on_worker():
         STARTED.append(subprocess.Popen(["sleep", "1000"]).pid)
         STARTED.append(subprocess.Popen(["sleep", "1000"], start_new_session=True).pid)
         daemon = "setsid sleep 1000 >/dev/null 2>&1 & echo $!"
@@ -186,24 +153,11 @@ def alive(folder: Path) -> list[int]:
     return found
 
 
-def parent_study(folder: Path, in_trial_draws: bool) -> Path:
-    settings = {"rows": [0], "train": 500, "test": 500, "databases": [[0.0, 1.0]]}
-    return write_study(folder, PARENT, call="own:parent", parameters={"in_trial_draws": in_trial_draws}, **settings)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans to the process that ends them")
-@pytest.mark.parametrize("command", [("plan",), ("run", "--workers", 0), ("run", "--workers", 1)], ids=str)
-def test_nothing_that_a_mechanism_started_outlives_its_command(command: tuple[object, ...], tmp_path: Path) -> None:
-    hpcdp(command[0], parent_study(tmp_path, command[0] == "plan"), *command[1:], folder=tmp_path)
-    assert len((tmp_path / "calls.log.pids").read_text().split()) >= 3
-    assert alive(tmp_path) == []
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans to the process that ends them")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_nothing_that_a_mechanism_started_outlives_a_killed_run(workers: int, tmp_path: Path) -> None:
-    study, store = parent_study(tmp_path, False), tmp_path / "s.zarr"
+    study = write_study(tmp_path, PARENT, call="own:parent", rows=[0], databases=[[0.0, 1.0]])
+    store = tmp_path / "s.zarr"
     hold(tmp_path, store, 0)
     with started("run", study, "--store", store, "--workers", workers, folder=tmp_path) as process:
         wait_until(
@@ -227,36 +181,6 @@ def test_kills_at_random_moments(capsys: pytest.CaptureFixture[str]) -> None:
     print(capsys.readouterr().out)
 
 
-PLACES = [("--workers", "0"), ("--workers", "2"), ("--workers", "2", "--dashboard")]
-
-
-def stop_and_go_on(pid: int, whole: bool, seconds: float) -> None:
-    """As by Ctrl-Z and `fg`, or by SLURM's suspension; whole: all processes below it too, as many as are still there."""
-    with suppress(psutil.NoSuchProcess):
-        top = psutil.Process(pid)
-        stopped = [top, *(top.children(recursive=True) if whole else [])]
-        for number in (signal.SIGSTOP, signal.SIGCONT):
-            for one in stopped:
-                with suppress(psutil.NoSuchProcess):
-                    one.send_signal(number)
-            time.sleep(seconds * (number == signal.SIGSTOP))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("place, whole", [*((place, True) for place in PLACES), (PLACES[1], False)])
-def test_a_run_that_is_stopped_goes_on_afterwards(place: tuple[str, ...], whole: bool, tmp_path: Path) -> None:
-    study, store = write_study(tmp_path, train=1000, test=1000, rows=[0]), tmp_path / "s.zarr"
-    hold(tmp_path, store, 0)
-    with started("run", study, "--store", store, *place, folder=tmp_path) as process:
-        wait_until((tmp_path / "calls.log").exists, "a worker draws")
-        stop_and_go_on(process.pid, whole, 1.2)
-        release(tmp_path)
-        _, said = process.communicate(timeout=LONG)
-        assert process.returncode == 0, said
-    call("run", study, "--store", tmp_path / "whole.zarr", "--workers", "0")
-    assert show(store) == show(tmp_path / "whole.zarr")
-
-
 SMALL = {"databases": [[0.0, 1.0]], "train": 1000, "test": 1000}
 
 
@@ -274,21 +198,3 @@ def test_a_run_needs_few_open_files(tmp_path: Path) -> None:
     assert re.search(r"a run on Dask's workers: needs \d+ open files .* given: a limit of 40 \(ulimit -Hn\)", line)
     soft = ["/bin/sh", "-c", 'ulimit -Sn 40 && exec "$@"', "sh"]
     hpcdp("run", study, "--dashboard", folder=tmp_path, prefix=soft)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux changes another process's limits")
-def test_a_scheduler_that_may_open_no_more_files_ends_its_run(tmp_path: Path) -> None:
-    study, store = write_study(tmp_path, rows=[0], **SMALL), tmp_path / "s.zarr"
-    hold(tmp_path, store, 0)
-    with started("run", study, "--store", store, "--workers", 2, "--dashboard", folder=tmp_path) as process:
-        wait_until(store.exists, "the run has begun")
-        below = psutil.Process(process.pid)
-        wait_until(
-            lambda: [one for one in below.children(recursive=True) if one.name() == "hpcdp-child"], "a child draws"
-        )
-        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (30, 30))
-        _, said = process.communicate(timeout=LONG)
-    assert process.returncode == 1, said
-    assert said.endswith("hpcdp: too many open files: the limit is 30 (ulimit -n); what is committed is kept\n")
-    assert "Traceback" not in said

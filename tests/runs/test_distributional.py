@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import blocks, call, nothing_lost, one_message, show, write_study
+from commands import blocks, call, nothing_lost, one_message, write_study
 from scipy.stats import binom
 from studies import run
 
@@ -293,20 +292,6 @@ def test_what_would_take_too_long_is_refused(tmp_path: Path) -> None:
         assert "pairs.distributional: drawing 400,000,000 outputs" in message
         assert "outputs(size, rng, row, value)" in message
     assert not (tmp_path / "s.zarr").exists()
-
-
-@pytest.mark.slow
-def test_results_are_read_without_the_code(tmp_path: Path, scheduler: str) -> None:
-    pairs = 'distributional = { call = "own:bits", parameters = { rows = 5 }, values = [0, 1] }'
-    settings: dict[str, Any] = {"call": "own:ones", "pairs": pairs, "loss": "frequency", "train": 1000, "test": 1000}
-    study, store = write_study(tmp_path, OWN, **settings), tmp_path / "s.zarr"
-    call("run", study, "--store", store, "--cluster", scheduler)
-    printed = show(store)
-    (tmp_path / "own.py").unlink()
-    (store / "records" / "results.json").unlink()
-    assert show(store) == printed
-    assert json.loads(printed)["pairs"][3] == {"pair": 3, "distribution": 0, "index": 3, "values": [0, 1]}
-    assert "0 to do" in call("status", store).stdout
 
 
 HELD = "cannot hold a value at which row 1 is held"

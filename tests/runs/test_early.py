@@ -93,38 +93,6 @@ def test_a_reader_that_has_gone_is_a_failure(buffered: bool) -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-# As libraries in C do: one signal is lost in a finalizer, as in a callback of ctypes, or becomes another error.
-CHANGING = """
-import os, signal, sys
-
-class Lost:
-    def __del__(self):
-        signal.raise_signal(signal.SIGINT)
-
-class Changing:
-    def find_spec(self, name, path=None, target=None):
-        if name == "hpcdp.driver.driver" and self in sys.meta_path:
-            sys.meta_path.remove(self)
-            if os.environ["AT_IMPORT_OF"] == "lost":
-                Lost()
-            else:
-                try:
-                    signal.raise_signal(signal.SIGINT)
-                except KeyboardInterrupt:
-                    raise SystemError("returned a result with an exception set") from None
-
-sys.meta_path.insert(0, Changing())
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["lost", "another error"])
-def test_an_interruption_that_a_library_loses_or_changes(how: str, tmp_path: Path) -> None:
-    done = start(tmp_path, how, program=CHANGING)
-    assert done.returncode == 130, done.stderr
-    assert done.stderr.splitlines()[-1].startswith("hpcdp: interrupted")
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_c_calls_python_back_comes_afterwards(number: int) -> None:
     """LLVM, which loads a kernel, loses an exception of its callbacks, or ends the process."""

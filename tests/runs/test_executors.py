@@ -102,13 +102,6 @@ def test_a_call_that_ends_its_process_is_blamed_alone(name: str) -> None:
         assert all(isinstance(error, ProcessDied) for error in died.values())
 
 
-def test_a_signal_without_a_name_is_blamed_too() -> None:
-    with NodeExecutor(1) as node:
-        error = node.submit(signal.raise_signal, signal.SIGRTMIN + 1).exception(60)
-        assert isinstance(error, ProcessDied)
-        assert error.how == f"was ended by signal {signal.SIGRTMIN + 1}"
-
-
 def hang(holds: bool) -> None:
     with doing.drawing(lambda: "a long draw", 0.5):
         if holds:  # Python's lock
@@ -182,34 +175,6 @@ def test_calls_of_a_server_that_was_killed_are_done_again() -> None:
         slow.result(30)
 
 
-def end_parent() -> None:
-    os.kill(os.getppid(), signal.SIGKILL)
-    time.sleep(10.0)
-
-
-@pytest.mark.slow
-def test_a_call_that_ends_its_parent_ends_its_executor() -> None:
-    with NodeExecutor(1) as node:
-        error = node.submit(end_parent).exception(200)
-        assert "was ended by SIGKILL, 20 times in a row before any call was done" in str(error)
-
-
-def test_what_a_child_raises_is_of_types_that_its_caller_knows(tmp_path: Path) -> None:
-    (tmp_path / "odd_module.py").write_text(
-        "class Odd(Exception):\n    pass\n\n\ndef odd():\n    raise Odd('no luck')\n"
-    )
-    sys.path.insert(0, str(tmp_path))
-    try:
-        from odd_module import odd  # type: ignore[import-not-found]
-
-        with NodeExecutor(1) as node:
-            error = node.submit(odd).exception(30)
-    finally:
-        sys.path.remove(str(tmp_path))
-    assert type(error) is MechanismError
-    assert "a task raised Odd: no luck" in str(error)
-
-
 def test_a_callback_may_submit_while_results_arrive() -> None:
     """Each end of the link has more to write than the link holds."""
     with NodeExecutor(2) as node:
@@ -218,23 +183,6 @@ def test_a_callback_may_submit_while_results_arrive() -> None:
         first.add_done_callback(lambda _: begun.put(node.submit(len, bytes(128 << 20))))
         assert begun.get(timeout=60).result(60) == 128 << 20
         assert len(second.result(60)) == 32 << 20
-
-
-def tell_and_wait() -> None:
-    doing.tell(note="news")
-    time.sleep(1000)
-
-
-def test_who_waits_is_told_where_hearing_news_fails() -> None:
-    def hear(_: dict[str, Any]) -> None:
-        raise ValueError("no ears")
-
-    with NodeExecutor(1, hear) as node:
-        error = node.submit(tell_and_wait).exception(60)
-        assert isinstance(error, HpcdpError)
-        assert "ValueError: no ears" in str(error)
-        with pytest.raises(RuntimeError, match="shut down"):
-            node.submit(abs, -1)
 
 
 def test_an_executor_that_was_shut_down_takes_no_call() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from commands import blocks, call, kept, one_message, python
+from commands import blocks, call, kept, one_message
 from given_objects import FRAME, SECRET
 from journals import records
 
@@ -212,31 +212,6 @@ def test_edits_set_what_a_row_holds_and_leave_its_label(frame: pd.DataFrame, val
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("index", ["one level", "levels"])
-def test_edits_of_a_text(index: str, tmp_path: Path) -> None:
-    """Setting the first row to another's says what `answer` sees, setting the last says nothing: exact δ as above."""
-    people = FRAME if index == "one level" else FRAME.set_index("age", append=True, drop=False)
-    size = 2000
-    body = {
-        "study": {"name": "edits", "seed": 12},
-        "mechanism": {"call": FORMS["a frame" if index == "one level" else "a frame of levels"]},
-        "pairs": {"relative": {"databases": [people], "relation": "edit", "values": people.iloc[[1]]}},
-        "estimate": {"train": size, "test": size, "chunk": 500, "epsilons": [0.0, 0.5], "loss": "frequency"},
-    }
-    here, there = tmp_path / "h.zarr", tmp_path / "w.zarr"
-    result = hpcdp.run(hpcdp.Study.from_dict(body), here)
-    assert [pair["rows"] for pair in result.pairs] == [[0], [2]]
-    check(result, [seen, lambda _: 0.0], size)
-    hpcdp.run(hpcdp.Study.from_dict(body), there, workers=1)
-    of_codes(here, there)
-    assert hpcdp.load_result(here).pairs == result.pairs
-    assert "give the function again" in one_message(call("resume", here, code=2))
-    page = tmp_path / "p.html"
-    result.report(page)
-    assert not [str(code) for code in result.pairs[0]["value"] if abs(code) > 10**9 and str(code) in page.read_text()]
-
-
-@pytest.mark.slow
 def test_who_goes_on_gives_them_again(tmp_path: Path) -> None:
     (tmp_path / "frames_own.py").write_text(
         "def noisy(database, size, rng):\n    return database['age'].sum() + rng.laplace(size=size)\n"
@@ -300,13 +275,3 @@ def test_what_is_missing_and_times() -> None:
             train=9,
             test=9,
         )
-
-
-@pytest.mark.slow
-def test_pandas_is_loaded_by_none_but_the_user(tmp_path: Path) -> None:
-    code = """
-import hpcdp, sys
-hpcdp.spectrum(lambda database, rng: (rng.integers(2) == 1, "x"), [0.0], [1.0], epsilons=[0.0], train=200, test=200)
-print("pandas" in sys.modules)
-"""
-    assert python(tmp_path, "-c", code).stdout == "False\n"

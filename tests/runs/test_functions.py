@@ -284,18 +284,15 @@ def test_equal_databases_are_told_beside_every_number(tmp_path: Path) -> None:
 
 def test_a_function_of_which_no_output_is_a_number_has_a_warning() -> None:
     """Else a broken function reads as a private one."""
-    found = hpcdp.spectrum(lambda database, size, rng: np.full(size, np.nan), [0.0], [1.0], **SMALL)
-    words = "WARNING: NaN, infinities and None are values of their own: of the test outputs of pair 0"
-    assert words in str(found)
-    assert "which is every output: nothing else was compared" in " ".join(str(found).split())
-    half = hpcdp.spectrum(lambda database, size, rng: np.where(rng.random(size) < 0.5, np.nan, 1.0), [0.0], [1.0], **SMALL)
-    assert "which is every output" not in " ".join(str(half).split())
 
+    def sometimes(_: Any, size: int, rng: np.random.Generator, share: float) -> Any:
+        return np.where(rng.random(size) < share, np.nan, 1.0)
 
-def test_repeats_of_a_function() -> None:
-    found = hpcdp.repeat(study_of(noisy(1.0)), [1, 2], [800], workers=0)
-    assert found.estimates.shape == (1, 2, 2)
-    assert not np.array_equal(found.estimates[0, 0], found.estimates[0, 1])
+    for share in (1.0, 0.5):
+        said = " ".join(str(hpcdp.spectrum(sometimes, [0.0], [1.0], parameters={"share": share}, **SMALL)).split())
+        words = "NaN, infinities and None are values of their own: of the test outputs of pair 0"
+        assert words in said
+        assert (f"WARNING: {words}" in said) == ("which is every output: nothing else was compared" in said) == (share == 1.0)
 
 
 @pytest.mark.parametrize("given", ["abc", None, np.float64(1.0), {"a": [1.0]}])
@@ -306,13 +303,6 @@ def test_what_is_no_database_is_refused_by_its_name(given: Any) -> None:
             hpcdp.spectrum(noisy(1.0), *pair, **SMALL)
     with pytest.raises(StudyError, match=r"^function: 3 was given; accepted: a function"):
         hpcdp.spectrum(3, [0.0], [1.0], **SMALL)  # type: ignore[arg-type]
-
-
-@pytest.mark.slow
-def test_a_page_that_cannot_be_written_is_named_as_it_was_asked_for() -> None:
-    result = hpcdp.spectrum(noisy(1.0), [0.0], [1.0], **SMALL)
-    with pytest.raises(OSError, match=r"'/proc/page\.html'$"):  # where nobody may write
-        result.report("/proc/page.html")
 
 
 SCRIPT = """

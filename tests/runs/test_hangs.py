@@ -18,7 +18,6 @@ from commands import (
     MECHANISM,
     SEED,
     call,
-    hpcdp,
     nothing_lost,
     one_message,
     show,
@@ -117,7 +116,7 @@ def test_a_draw_that_hangs_is_named_while_it_does(waits, held, workers, tmp_path
     named = "test chunk 2 of database 0" if held == "chunk" else "trial outputs of database 0"
     said: list[str] = []
     begin = time.monotonic()
-    with started("run", study, "--store", store, "--workers", workers, folder=tmp_path, by_user=True) as process:
+    with started("run", study, "--store", store, "--workers", workers, folder=tmp_path) as process:
         reader = threading.Thread(target=lambda: said.extend(process.stderr or ()))
         reader.start()
         wait_until(lambda: any("still drawing after 1" in line and named in line for line in said), "it is named", 100)
@@ -138,20 +137,6 @@ def test_a_draw_that_hangs_is_named_while_it_does(waits, held, workers, tmp_path
     told = call("status", store).stdout
     assert ": complete, " in told
     assert "ended early" not in told
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_worker_whose_files_were_closed_is_replaced(workers: int, tmp_path: Path) -> None:
-    """It hears nobody any more; Dask would wait five minutes for it."""
-    store, study = tmp_path / "s.zarr", hanging_study(tmp_path)
-    module = tmp_path / "own.py"
-    module.write_text(module.read_text().replace("time.sleep(0.1)", "os.closerange(3, 1000); time.sleep(0.1)"))
-    (tmp_path / "held.txt").write_text(after_draw(2, 500))
-    begin = time.monotonic()
-    error = hpcdp("run", study, "--store", store, "--workers", workers, folder=tmp_path, code=1).stderr
-    assert time.monotonic() - begin < 200
-    assert "it ended its worker process each time it ran, at test chunk 2 of database 0" in error
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 
 import dask
 import pytest
-from commands import call, kept, show, write_study
+from commands import call, write_study
 from studies import make_study
 
 from hpcdp import StudyError, resume, run
@@ -22,18 +22,6 @@ GIVEN = {"pairs": "given = [{ d = [0.0], d_prime = [1.0] }]"}
 
 def gaussian(**estimate: Any) -> Any:
     return make_study("gaussian", {"sigma": 0.8}, [([0.0], [1.0]), ([0.0], [0.5])], seed=181, **estimate)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", ["knn", "kde", "smooth", "refined"])
-def test_built_ins_leave_what_workers_leave(loss: str, tmp_path: Path, client: Any) -> None:
-    sizes = {"train": 3000, "test": 5000, "chunk": 1000, "epsilons": [0.0, 0.5, 1.0], "keep": "all"}
-    more = {"loss": "knn", "refine": 4000, "validation": 3000} if loss == "refined" else {"loss": loss}
-    study, here, there = gaussian(**sizes, **more), tmp_path / "here.zarr", tmp_path / "there.zarr"
-    run(study, here, workers=0)
-    run(study, there, client=client())
-    assert kept(here) == kept(there)
-    assert show(here) == show(there)
 
 
 def test_built_ins_leave_the_callers_streams_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

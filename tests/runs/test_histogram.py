@@ -4,11 +4,10 @@ import csv
 import io
 import json
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from commands import blocks, call, nothing_lost, show
+from commands import blocks, call, show
 
 import hpcdp
 from hpcdp import MechanismError, Study, StudyError, load_result
@@ -166,24 +165,6 @@ def test_a_domain_whose_densities_change_faster_has_no_upper_limit(tmp_path):
     told = " ".join(call("show", tmp_path / "s.zarr").stdout.split())
     assert "REFUTED: D = 0.001." in told
     assert "≤ if C and D hold" in told
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("more", [{}, {"keep": "none"}, {"pairs": DOMAIN}], ids=str)
-def test_failed_and_resumed_gives_equal_bytes(module, more):
-    study, store = binned_study(mechanism={"call": "planted_bins:broken"}, **more), module / "s.zarr"
-    fails = SimpleNamespace(note=print, begin=lambda *_: (module / "fail").touch(), advance=print)  # after trial draws
-    with pytest.raises(hpcdp.RunFailed, match="it does not like large outputs"):
-        hpcdp.run(study, store, workers=0, progress=fails)
-    part = load_result(store)
-    assert not part.complete
-    assert part.pure is None
-    assert "go on with" in call("show", store).stdout
-    (module / "fail").unlink()
-    with nothing_lost(store):
-        whole = hpcdp.resume(store, workers=0)
-    assert run(study, module / "anew.zarr").to_json() == whole.to_json() == show(store).strip()
-    assert "count test" in call("status", store).stdout
 
 
 def test_a_target_ends_where_its_precision_is_reached(tmp_path):

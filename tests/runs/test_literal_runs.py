@@ -3,23 +3,15 @@
 import json
 
 import numpy as np
-import pytest
-from commands import contents, nothing_lost
-from studies import StopAtOnce, make_study, pose, run
+from commands import contents
+from studies import make_study, pose, run
 
 from hpcdp._base.node import ProcessDied
-from hpcdp.driver.driver import resume, run_problem
-from hpcdp.driver.plan import make_plan
-from hpcdp.engine.executors import Options
 from hpcdp.engine.index import Index
 from hpcdp.engine.outcomes import describe_killed
 from hpcdp.engine.series import Count
-from hpcdp.engine.stopping import Stopped
 from hpcdp.engine.task import Task
 from hpcdp.methods.figure_1 import METHOD, point_cells, risk_cells
-from hpcdp.report.status import status
-from hpcdp.results.load import load_result
-from hpcdp.study.resolving import resolve
 
 SMALL = {"loss": "literal-knn", "epsilons": [0.0, 0.5], "train": 600, "test": 800, "chunk": 256}
 GIVEN = [([0.0], [1.0]), ([0.0], [-0.5])]
@@ -58,28 +50,6 @@ def test_an_eta_adds_only_its_cells(client, tmp_path):
     np.testing.assert_array_equal(anew["errors"], plain["errors"])
 
 
-@pytest.mark.slow
-def test_interrupted_and_resumed(client, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "hpcdp.engine.sampling.task_seconds", lambda *_: 0.0
-    )  # a cell is a task: there is something to interrupt
-    etas = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0]
-    study, store, progress = small_study(etas, GIVEN[:1]), tmp_path / "store", StopAtOnce()
-    with pytest.raises(Stopped):
-        run_problem(*resolve(study), store, Options(client=client(), stop=progress.stop), progress)
-    part = load_result(store)
-    assert not part.complete
-    print(f"{len(part.cells())} of 4 cells and {len(part.tradeoff())} of {len(etas)} points when it was interrupted")
-    assert 0 < len(part.tradeoff()) < len(etas)
-    assert np.isnan(part["radius"]).sum() == len(etas) - len(part.tradeoff())
-    assert f"cells          {len(part.cells()) + len(part.tradeoff())} of 12 done" in status(store)
-    with nothing_lost(store):
-        whole = resume(store, client=client())
-    assert whole.complete
-    assert [p for p in whole.tradeoff() if p["eta"] in {q["eta"] for q in part.tradeoff()}] == part.tradeoff()
-    assert run(study, tmp_path / "anew", client).to_dict() == whole.to_dict()
-
-
 def test_a_cell_that_fails_is_named():
     problem = pose(small_study([0.5, 3.0]))
     (phase,) = METHOD.phases(problem, Index())
@@ -93,17 +63,3 @@ def test_a_cell_that_fails_is_named():
         "task literal-0: cell of pair 1, reverse, epsilon 0.5",
         "task literal-0: cell of pair 0, eta 3.0",
     ]
-
-
-def test_a_plan_counts_what_points_draw():
-    etas, plans = [0.5, 1.0, 3.0], {}
-    for name in ("literal-knn", "knn"):
-        resolved = [resolve(small_study(points, loss=name)) for points in (etas, [])]
-        trial = resolved[0][1]  # of one measurement, for what draws took differs from one to the next
-        plans[name] = [make_plan(problem, trial, workers=2) for problem, _ in resolved]
-    with_points, without = plans["literal-knn"]
-    assert with_points.samples - without.samples == 6 * 2 * (600 + 800)
-    assert with_points.seconds > without.seconds
-    assert "8 entries: (pair, direction, ε), 6 points: (pair, η)" in str(with_points)
-    assert "(pair, η)" not in str(without) + str(plans["knn"][0])
-    assert plans["knn"][0].samples == plans["knn"][1].samples

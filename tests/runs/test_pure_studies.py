@@ -12,7 +12,7 @@ import pytest
 from commands import call, contents, show, stored_problem
 from studies import PURE_PAIRS, pure_study
 
-from hpcdp import RunFailed, load_result
+from hpcdp import RunFailed
 from hpcdp.analytic import exact as exact_pair
 from hpcdp.driver.driver import resume, run_problem
 from hpcdp.engine.executors import Options
@@ -22,8 +22,6 @@ from hpcdp.losses.local import UNIT, weigh
 from hpcdp.methods.pure import pure_keys
 from hpcdp.notions.pure import LossAt, pure_lower
 from hpcdp.patterns import around, statdp
-from hpcdp.report.plots_methods import draw_loss
-from hpcdp.report.status import status
 from hpcdp.store.layout import Layout
 from hpcdp.study.file import Study
 from hpcdp.study.resolving import resolve
@@ -35,40 +33,6 @@ ROWS = {"relative": {"databases": [[0.0, 1.5, 0.25]], "rows": "all"}}
 
 def run(study, store, client, **options):
     return run_problem(*resolve(study), store, Options(client=client(), **options), Silent())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("test", "keep"), [("winner", "none"), ("all", "all")])
-def test_interrupted_and_resumed_gives_equal_bytes(client, tmp_path, test, keep):
-    """Of a store that holds what one pair needs: the others are learned, chosen among and tested."""
-    pure = {"within": [[-1.0, 1.0]], "at": [0.0], "test": test}
-    study, store = pure_study(pure, keep=keep), tmp_path / "s.zarr"
-    run(pure_study(pure, {"given": PURE_PAIRS[:1]}, keep=keep), store, client)
-    before = contents(store)
-    whole = run(study, store, client)
-    grown = contents(store)
-    assert {path: grown[path] for path in before} == before
-    for path in grown.keys() - before.keys():  # as a run leaves it that ends before it has committed anything
-        path.unlink()
-    (store / "records" / "results.json").unlink()
-    part = load_result(store)
-    assert not part.complete
-    assert part.pure is None
-    assert "choose" in status(store)
-    again = resume(store, client=client())
-    assert again.complete
-    anew = run(study, tmp_path / "anew.zarr", client)
-    assert anew.to_json() == whole.to_json() == again.to_json() == show(store).strip()
-    assert (anew["pure_exceed"] == again["pure_exceed"]).all()
-    tested = 3 if test == "all" else 1
-    assert f"test regions   {8 * tested} of {8 * tested} chunks done" in status(store)
-    found = json.loads(show(store))
-    assert found["cells"] == found["spectrum"] == []
-    assert found["pure"]["pair"] == 1
-    assert 0.4 < found["pure"]["certified"] <= 0.9
-    assert len(found["pure"]["rows"]) == (3 if test == "all" else 0)
-    call("plot", store, "--loss", "-o", tmp_path / "l.svg", code=0 if keep == "all" else 2)
-    call("plot", store)
 
 
 def test_what_it_shows_is_what_its_samples_say(client, tmp_path):
@@ -258,35 +222,6 @@ def test_a_store_that_grew_says_so_and_its_pairs_can_be_told_apart(client, tmp_p
     assert "they hold at no stated confidence" in " ".join(call("show", store, "--pure").stdout.split())
     rows = list(csv.DictReader(io.StringIO(call("show", store, "--rows", "--format", "csv").stdout)))
     assert {(row["database"], row["rows"]) for row in rows} == {("0", "0"), ("0", "1"), ("0", "2")}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("table", "outcomes", "loss"),
-    [(None, list(range(60)), "knn"), ([[0.5, 0.3, 0.2], [0.25, 0.35, 0.4]], ["$_$", "b", "c"], "knn")],
-)
-def test_the_picture_of_discrete_outputs_shows_where(client, tmp_path, table, outcomes, loss):
-    """t̂ is drawn among rare values too, the set over whole values, and what is left out is said."""
-    if table is None:
-        table = np.full((2, 60), 1.0 / 60)
-        table[:, 59] = 0.008, 0.001
-        table[:, 0] += 1.0 - table.sum(axis=1)
-        table = table.tolist()
-    mechanism = {"call": "pmf", "parameters": {"outcomes": outcomes, "table": table}}
-    result = run(pure_study({}, ONE, mechanism, loss=loss, keep="all"), tmp_path / "s.zarr", client)
-    at = result.pure["published"]["at"]
-    figure = draw_loss(result)
-    figure.savefig(tmp_path / "p.png")
-    top, bottom = figure.axes
-    labels = [tick.get_text() for tick in bottom.get_xticklabels()]
-    assert str(at) in labels
-    assert "t̂" in bottom.get_legend_handles_labels()[1]
-    assert ("; 20 rarer values are left out" in top.get_title()) == (len(outcomes) == 60)
-    (line,) = [line for line in bottom.lines if line.get_label() == "t̂"]
-    place = line.get_xdata()[0]
-    assert labels[place] == str(at)
-    spans = [patch.get_extents().transformed(bottom.transData.inverted()) for patch in bottom.patches]
-    assert any(span.x0 <= place - 0.49 and span.x1 >= place + 0.49 for span in spans)
 
 
 def test_patterns_are_those_of_the_table():

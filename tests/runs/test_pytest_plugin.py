@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from hpcdp.notions.bounds import joint_lower
-from hpcdp.testing.suite import digest_installed
 
 pytest_plugins = "pytester"
 pytestmark = pytest.mark.slow
@@ -358,21 +357,6 @@ def test_reruns_are_refused(suite):
     run(suite, "-k", "good").assert_outcomes(passed=1)  # the option is there, and not given
 
 
-def test_a_second_try_within_a_run_is_refused(suite):
-    suite.makeconftest(
-        "from _pytest.runner import runtestprotocol\n"
-        "def pytest_runtest_protocol(item, nextitem):\n"
-        "    for _ in range(2):\n"
-        "        item._initrequest()\n"
-        "        for report in runtestprotocol(item, nextitem=nextitem, log=False):\n"
-        "            item.ihook.pytest_runtest_logreport(report=report)\n"
-        "    return True\n"
-    )
-    result = run(suite, "-k", "good")
-    assert "made twice in one run" in result.stdout.str()
-    assert result.ret == 1
-
-
 STOP = "import contextlib, signal, pytest\ndef stop(*_):\n    pytest.fail('Timeout')\nsignal.signal(signal.SIGALRM, stop)\n"
 HANGS = "def small(database, size, rng):\n    signal.alarm(1)\n    while True:\n        pass\n"
 RAISES = "def small(database, size, rng):\n    raise TimeoutError('too late')\n"
@@ -394,20 +378,6 @@ def test_a_test_that_catches_what_a_check_raises_is_an_error_and_no_pass(suite, 
     assert "passed, though it caught what its checks raised" in result.stdout.str()
     said = {"weak": "Inconclusive: inconclusive: test_suite.py::test_weak#1", "small": "Failed: Timeout"}
     assert said[case] in result.stdout.str()
-
-
-def test_what_a_check_raises_in_a_thread_is_an_error_and_a_violation_may_be_expected(suite):
-    call = SUITE[SUITE.index("def test_small") : SUITE.index("def test_vectors")]
-    body = call.split("\n", 1)[1].strip()
-    threads = f"import threading\n{call.replace(body, f'thread = threading.Thread(target=lambda: {body})')}"
-    threads = threads.rstrip() + "\n    thread.start()\n    thread.join()\n"
-    suite.makepyfile(test_suite=SUITE.replace(call, threads))
-    result = run_apart(suite, "-k", "small", "-p", "no:threadexception")
-    result.assert_outcomes(passed=1, errors=1)
-    assert "test_small#1: dp(epsilon=1) is violated" in result.stdout.str()
-    expected = "import pytest\n@pytest.mark.xfail(raises=AssertionError, strict=True)\n"
-    suite.makepyfile(test_suite=SUITE.replace("def test_small", f"{expected}def test_small"))
-    run(suite, "-k", "small").assert_outcomes(xfailed=1)
 
 
 @pytest.mark.parametrize("body", [HANGS, RAISES])
@@ -464,24 +434,6 @@ def test_verdicts_are_recorded_until_the_code_changes(suite):
     other = run(suite, "-k", "small")
     assert "recorded verdict" not in other.stdout.str()
     assert re.findall(r"counts in S: (.*)", other.stdout.str()) != counts[0]
-
-
-def test_what_is_installed_anew_is_told_also_under_one_version(tmp_path, monkeypatch):
-    (folder := tmp_path / "noise-1.0.dist-info").mkdir()
-    monkeypatch.syspath_prepend(tmp_path)
-    found = set()
-    for version, record in (
-        ("1.0", None),
-        ("1.1", None),
-        ("1.1", "noise.py,sha256=a,1"),
-        ("1.1", "noise.py,sha256=b,1"),
-    ):
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: noise\nVersion: {version}\n")
-        if record is not None:
-            (folder / "RECORD").write_text(record)
-        found.add(digest_installed())
-        assert digest_installed() in found
-    assert len(found) == 4
 
 
 CALL = 'assert_private(small, d=D, d_prime=D1, claim="dp(epsilon=1)", catches="laplace(epsilon=2)", seconds=5)'

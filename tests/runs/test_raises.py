@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -33,33 +32,12 @@ def number(database: NDArray[Any], rng: np.random.Generator) -> float:
     return float(rng.normal())
 
 
-def whole(database: NDArray[Any], rng: np.random.Generator) -> int:
-    _refuse(database, rng)
-    return int(rng.integers(3))
-
-
-def truth(database: NDArray[Any], rng: np.random.Generator) -> bool:
-    _refuse(database, rng)
-    return bool(rng.integers(2))
-
-
-def vector(database: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
-    _refuse(database, rng)
-    return rng.normal(size=3)
-
-
 def text(database: NDArray[Any], rng: np.random.Generator) -> str:
     _refuse(database, rng)
     return "ab"[rng.integers(2)]
 
 
-def nested(database: NDArray[Any], rng: np.random.Generator) -> tuple[str, float]:
-    _refuse(database, rng)
-    return "a", float(rng.integers(2))
-
-
-@pytest.mark.few
-@pytest.mark.parametrize("mechanism", [number, whole, truth, vector, text, nested])
+@pytest.mark.parametrize("mechanism", [number, text])
 def test_what_one_database_alone_raises_is_certified(mechanism: Any) -> None:
     """Its share is δ at every ε: .1 of 2,000 are 200 ± 13, of which .085 is certified."""
     found = hpcdp.spectrum(mechanism, [0.0], [1.0], raises=["ValueError"], loss="knn", **SIZES)
@@ -68,7 +46,7 @@ def test_what_one_database_alone_raises_is_certified(mechanism: Any) -> None:
     assert found.spectrum()[1]["delta"] == pytest.approx(SHARE, rel=0.34)
 
 
-@pytest.mark.parametrize("mechanism", [number, vector, text, nested])
+@pytest.mark.parametrize("mechanism", [number, text])
 def test_a_database_that_gives_nothing_else(mechanism: Any) -> None:
     def always(database: NDArray[Any], rng: np.random.Generator) -> Any:
         if database[0] == 1:
@@ -159,21 +137,6 @@ def test_an_exception_that_does_not_recur_is_no_output(refuse: Any) -> None:
 
     with pytest.raises(HpcdpError, match=r"returned an output when the call was repeated .* in a fresh process"):
         hpcdp.spectrum(mechanism, [0.0], [1.0], raises=["ValueError"], **SIZES)
-
-
-def test_a_process_that_a_mechanism_starts_is_not_waited_for() -> None:
-    started: list[Any] = []
-
-    def mechanism(database: NDArray[Any], rng: np.random.Generator) -> float:
-        if not started:
-            started.append(subprocess.Popen(["sleep", "300"]))
-        _refuse(database, rng)
-        return float(rng.normal())
-
-    begin = time.monotonic()
-    found = hpcdp.spectrum(mechanism, [0.0], [1.0], raises=[ValueError], **SIZES)
-    assert found.spectrum()[0]["lower"] > 0.05
-    assert time.monotonic() - begin < 250
 
 
 def test_classes_of_functions_that_go_by_value(tmp_path: Path) -> None:

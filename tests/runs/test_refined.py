@@ -8,14 +8,9 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from commands import (
-    HOLD,
     call,
-    hold,
-    kill_group,
     one_message,
-    release,
     show,
-    started,
     stored_problem,
     write_study,
 )
@@ -25,7 +20,6 @@ from studies import REFINED, make_study, run
 
 from hpcdp.analytic import GaussianShift
 from hpcdp.engine.context import open_context
-from hpcdp.engine.outcomes import RunFailed
 from hpcdp.losses.refined import refine
 from hpcdp.methods.sample_split.learning import learn_refined, restore_pilot
 from hpcdp.methods.sample_split.targets import rates_of
@@ -99,16 +93,14 @@ def test_an_eta_that_is_added_has_a_loss_of_its_own_and_a_share_of_the_level(cli
             assert (GaussianShift(mu).tradeoff(alpha) <= result["beta"][number] + result["radius"][number]).all()
 
 
-TARGETED = (
-    HOLD
-    + """
+TARGETED = """
+import time
+
 
 def noisy(database, size, rng, pause=0.0):
-    hold()
     time.sleep(pause)
     return database.sum() + rng.laplace(size=size)
 """
-)
 
 
 @pytest.fixture(scope="module")
@@ -147,28 +139,6 @@ def test_the_target_is_met_where_it_matters(undisturbed):
     assert exact > 0.8 * -math.expm1(-0.25)
     assert winner["lower"] <= exact
     assert all(c["test"][0] < winner["test"][0] for c in cells if c["pair"] < 5), "what cannot lead gets less"
-
-
-@pytest.mark.slow
-def test_killed_at_every_stage(tmp_path, undisturbed):
-    store = tmp_path / "s.zarr"
-    command = ("run", raced_study(tmp_path), "--store", store)
-    screening, rounds = [("fits", 1)], [("sizes", 1), ("sizes", 2), ("pilots", 1), ("tallies", 2), ("tallies", 12)]
-    killed = 0
-    for kind, number in (*screening, *rounds, ("sizes", 3), ("counts", 1), ("counts", 12)):
-        before = {record: record.read_bytes() for record in records(store, *KINDS)}
-        hold(tmp_path, store, number, kind)
-        with started(*command, "--workers", 1, folder=tmp_path) as process:
-            while len(records(store, kind)) < number and process.poll() is None:
-                time.sleep(0.03)
-            killed += process.poll() is None
-            kill_group(process)
-        assert all(record.read_bytes() == data for record, data in before.items())
-        command = ("resume", store)
-    assert killed >= 6
-    release(tmp_path)
-    call("resume", store, "--workers", 2)
-    assert show(store) == undisturbed
 
 
 @pytest.mark.slow
@@ -238,31 +208,6 @@ def test_each_side_has_as_many_tallies_as_it_needs(client, tmp_path, direction):
     assert (result["lower"][0] <= a.delta(result["epsilon"])).all()
     line = next(line for line in call("status", store).stdout.splitlines() if "tally refine" in line)
     assert f"{max(sizes.of('refine', 0), sizes.of('refine', 1)) // 1000:,} of" in line
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", ["pilots", "tallies", "tallies of one side"])
-def test_what_is_damaged_is_made_again(client, tmp_path, what):
-    """A bit of a file turned, and all made of it gone: the next run tells, and the one after ends as before."""
-    store, study = tmp_path / "s.zarr", sided_study("forward")
-    whole = run(study, store, client).to_json()
-    (pilot,) = records(store, "pilots")
-    spans = recorded_tallies(Layout(store), pilot.name)
-    assert {span.sides for span in spans} >= {(0, 1), (1,)}
-    files = (path for path in (store / "pilots").rglob("*") if path.is_file())
-    if what != "pilots":
-        sides = (0, 1) if what == "tallies" else (1,)
-        files = (Layout(store).tally(pilot.name, span.name) for span in spans if span.sides == sides)
-    file = max(files, key=lambda path: path.stat().st_size)
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(bytes(data))
-    for record in records(store, "fits", "counts"):
-        record.unlink()
-    (store / "records" / "results.json").unlink()
-    with pytest.raises(RunFailed, match="damaged"):
-        run(study, store, client)
-    assert run(study, store, client).to_json() == whole
 
 
 @pytest.mark.parametrize(

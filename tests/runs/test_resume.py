@@ -17,7 +17,6 @@ from commands import (
     committed,
     contents,
     hold,
-    hpcdp,
     kill_group,
     members,
     nothing_lost,
@@ -43,7 +42,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The JSON of a study that one worker ran from beginning to end."""
     folder = tmp_path_factory.mktemp("undisturbed")
     store = folder / "s.zarr"
-    hpcdp("run", write_study(folder, **SLOW), "--store", store, "--workers", 1, folder=folder)
+    call("run", write_study(folder, **SLOW), "--store", store, "--workers", 1)
     counts = Counter(calls(folder, store))
     assert set(counts.values()) == {1}, "with kept samples every chunk is drawn once"
     assert set(counts) == committed(store)
@@ -96,7 +95,7 @@ def test_interrupted(tmp_path: Path, undisturbed: str, scheduler: str) -> None:
     for number, command in ((signal.SIGINT, ("run", study, "--store", store)), (signal.SIGTERM, ("resume", store))):
         more = len(records(store)) + 1
         hold(tmp_path, store, more)
-        with started(*command, "--workers", 2, folder=tmp_path, by_user=True) as process:
+        with started(*command, "--workers", 2, folder=tmp_path) as process:
             wait_until(lambda more=more: len(records(store)) >= more, "one more record")
             os.killpg(process.pid, number)
             if number == signal.SIGTERM:  # and a call that ends once nobody hears its worker is not told of either

@@ -1,7 +1,6 @@
 """Samples that teach and test (`estimate.reuse`): the counts by hand, bounds that hold, what runs draw, choose and refuse."""
 
 import json
-import shutil
 from itertools import pairwise
 from math import exp, log, sqrt
 
@@ -166,23 +165,6 @@ def small_study(**estimate):
     return make_study("noisy_sum", {"scale": 1.0}, [([0.0], [1.0])], seed=8, **values)
 
 
-def test_what_is_lost_or_damaged_is_counted_again(client, tmp_path, monkeypatch):
-    """Counts of parts that were never recorded, or are damaged, and samples that are gone: all else stays as it is."""
-    monkeypatch.setattr("hpcdp.engine.sampling.task_seconds", lambda *_: 0.0)  # a task for each part
-    store = tmp_path / "s.zarr"
-    whole = run(small_study(), store, client).to_json()
-    lost, damaged, *others = records(store, "counts")
-    before = {record: record.read_bytes() for record in [damaged, *others]}
-    lost.unlink()
-    damaged.damage()
-    shutil.rmtree(next((store / "samples" / "packs").iterdir()))
-    (store / "records" / "results.json").unlink()
-    done = call("resume", store, "--workers", 0)
-    assert done.stderr.count("damaged: ") >= 2
-    assert {record: record.read_bytes() for record in before} == before
-    assert show(store).strip() == whole
-
-
 def test_an_epsilon_that_is_added_leaves_all_counts_as_they_are(client, tmp_path):
     store = tmp_path / "s.zarr"
     run(small_study(), store, client)
@@ -217,16 +199,6 @@ def test_auto_is_chosen_once_recorded_and_kept(client, tmp_path, monkeypatch):
     cheap = run(study, tmp_path / "cheap.zarr", client)
     assert not cheap.method.pools
     assert [record.name for record in records(tmp_path / "cheap.zarr", "choices")] == ["no-reuse"]
-
-
-@pytest.mark.slow
-def test_drawing_that_takes_most_of_the_time_chooses_reuse(tmp_path):
-    study = write_study(tmp_path, **{**SMALL, "reuse": "auto"}, parameters={"pause": 0.1})
-    said = call("plan", study).stdout
-    assert "reuse          chosen: drawing takes about" in said
-    assert "(all samples)" in said
-    study = write_study(tmp_path, **{**SMALL, "reuse": False}, parameters={"pause": 0.1})
-    assert "estimate.reuse = true would get more from the same draws: drawing takes" in call("plan", study).stdout
 
 
 def test_stored_samples_are_reused_wherever_they_are(client, tmp_path):

@@ -16,7 +16,6 @@ from commands import (
     SEED,
     call,
     hold,
-    hpcdp,
     one_message,
     release,
     started,
@@ -198,6 +197,8 @@ def test_equal_chunks_anywhere_are_refused_before_they_are_bet_on(tmp_path: Path
 )
 def test_refusals(tmp_path: Path, changes: dict, options: list, words: str) -> None:
     path = study(tmp_path, **changes)
-    said = one_message(hpcdp("audit", path, "--claim", TRUE, *SEQUENTIAL, *options, folder=tmp_path, code=2))
+    said = one_message(
+        call("audit", path, "--claim", TRUE, "--store", tmp_path / "s.zarr", *SEQUENTIAL, *options, code=2)
+    )
     assert words in said
-    assert not (tmp_path / "runs").exists()
+    assert not (tmp_path / "s.zarr").exists()

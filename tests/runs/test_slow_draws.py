@@ -10,11 +10,9 @@ from commands import write_study
 
 import hpcdp
 from hpcdp.cli.command import main
-from hpcdp.driver.plan import plan
 from hpcdp.engine.progress import Progress
 from hpcdp.mechanisms.outputs import Schema
 from hpcdp.store.stages import Stage
-from hpcdp.study.file import Study
 
 ONE_A_DRAW = """
 import os
@@ -39,17 +37,6 @@ def test_small_chunks_are_committed_one_by_one_and_many_small_ones_together() ->
         assert stage.blocks <= 64 + stage.chunks / 16 + 1
         assert all(len(stage.block_chunks(block)) == 1 for block in range(min(64, stage.blocks)))
     assert Stage.of("test", 1600, 100, schema).blocks == 1
-
-
-@pytest.mark.slow
-def test_a_slow_mechanism_is_tried_out_on_few_draws(tmp_path: Path) -> None:
-    """A third of a second a draw."""
-    study = write_study(tmp_path, ONE_A_DRAW, rows=[0], train=200, test=150, chunk=10)
-    planned = plan(Study.from_toml(study), 2)
-    assert len((tmp_path / "calls.log").read_text().splitlines()) < 32
-    assert planned.tasks["sample"] > 8
-    assert planned.drawing > 700 * 0.35 / 2
-    assert " a draw (measured)" in str(planned)
 
 
 @pytest.mark.parametrize("seconds", [0.01, pytest.param(0.37, marks=pytest.mark.slow)])

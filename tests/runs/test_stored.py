@@ -14,17 +14,12 @@ from commands import SEED, call, show, write_study
 from journals import records
 from numpy.typing import NDArray
 from refusing import GOOD, HEAD, refusal
-from studies import make_study, pose, run
 
 from hpcdp.cli.command import main
-from hpcdp.driver.plan import make_plan
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_array, law_key
-from hpcdp.mechanisms.outputs import Schema, describe
 from hpcdp.mechanisms.stored import StoredSamples, load_stored, read_outputs
 from hpcdp.store.arrays import read_array
-from hpcdp.study.file import Study
-from hpcdp.study.trial_draws import Trial
 
 # Randomised response: the other answer with probability 1/4; what is returned of many answers, and of one.
 MANY = {
@@ -207,26 +202,6 @@ def test_bits_are_packed(tmp_path, scheduler):
     assert show(store) == before
 
 
-def test_the_plan_tells_what_outputs_take():
-    def memory(kind, loss, train):
-        study = Study.from_dict(
-            {
-                "study": {"name": "s", "seed": 1},
-                "mechanism": {"call": "laplace", "parameters": {"epsilon": 1.0}},
-                "pairs": {"given": [{"d": [0.0], "d_prime": [1.0]}]},
-                "estimate": {"loss": loss, "train": train, "test": 1000, "epsilons": [0.0], "keep": "none"},
-            }
-        )
-        problem = pose(study, Schema(kind, None))
-        return make_plan(problem, Trial(problem.schema, 0.0, 1e-8, 1), 2).memory
-
-    assert memory("bytes", "knn", 10**6) > memory("int", "knn", 10**6) + 100 * 10**6
-    for kind in ("bytes", "int"):
-        assert memory(kind, "frequency", 10**8) == memory(kind, "frequency", 10**9) < 3 * 2**30
-    assert memory("bytes", "knn", 10**8) == memory("bytes", "knn", 10**9) < 3 * 2**30
-    assert describe(Schema("bytes", None)) == "strings or sequences"
-
-
 def test_strings_and_numbers_of_one_study_are_refused(tmp_path, scheduler):
     module = HEAD + "def noisy(database, size, rng):\n    n = rng.random(size) < 0.5\n"
     module += "    return np.where(n, 'a', 'b') if database[0] else n\n"
@@ -234,14 +209,3 @@ def test_strings_and_numbers_of_one_study_are_refused(tmp_path, scheduler):
     study = write_study(tmp_path, module, pairs=pairs)
     error = call("run", study, "--store", tmp_path / "s.zarr", "--cluster", scheduler, code=2).stderr
     assert "booleans; its first outputs were strings or sequences, and all must be alike" in error
-
-
-@pytest.mark.slow
-def test_sequences_as_long_as_the_database(client, tmp_path):
-    (tmp_path / "own_rows.py").write_text(
-        "def told(database, rng):\n    return tuple(int(rng.random() < 0.5) for _ in database)\n"
-    )
-    pair = [([0, 1, 2], [0, 1])]
-    settings_of = dict(seed=5, folder=tmp_path, loss="frequency", epsilons=[0.0, 2.0], train=2000, test=2000)
-    result = run(make_study("own_rows:told", {}, pair, **settings_of), tmp_path / "s.zarr", client)
-    assert (result["delta"] == 1.0).all(), "the length tells the databases apart"

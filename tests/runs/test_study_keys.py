@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import threading
 from pathlib import Path
 
 import pytest
-from commands import call, hpcdp, one_message, show, started, wait_until, write_study
+from commands import call, one_message, show, write_study
 
 from hpcdp.study.at_risk import AtRisk
 from hpcdp.study.estimate import Estimate
@@ -116,17 +113,17 @@ def own_study(folder: Path, loss: str = "own_loss:Own", **changes) -> Path:
 @pytest.mark.slow
 def test_a_loss_of_a_users_own_is_named_as_a_mechanism_is(tmp_path):
     study, store = own_study(tmp_path), tmp_path / "s.zarr"
-    hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path)
+    call("run", study, "--store", store, "--workers", 1)
     text = call("show", store).stdout
     assert "own_loss:Own" in text  # bounds rest on its judging outputs one by one
     found = json.loads(show(store))
     assert found["complete"]
     other = own_study(tmp_path, text=LOSS.replace("slope: float = 1.0", "slope: float = 2.0"))
-    message = one_message(hpcdp("run", other, "--store", store, "--workers", 1, folder=tmp_path, code=2))
+    message = one_message(call("run", other, "--store", store, "--workers", 1, code=2))
     assert "estimate.loss: the source of own_loss:Own changed since the store was made" in message
     (tmp_path / "own_loss.py").unlink()
     assert json.loads(show(store)) == found  # reading loads no code
-    message = one_message(hpcdp("resume", store, folder=tmp_path, code=2))
+    message = one_message(call("resume", store, code=2))
     assert "estimate.loss: cannot import module 'own_loss'" in message
 
 
@@ -151,9 +148,9 @@ def test_a_loss_of_a_users_own_is_named_as_a_mechanism_is(tmp_path):
     ],
 )
 def test_a_loss_that_cannot_be_used_is_refused_before_anything_runs(tmp_path, changes, words):
-    done = hpcdp("run", own_study(tmp_path, **changes), folder=tmp_path, code=2)
+    done = call("run", own_study(tmp_path, **changes), "--store", tmp_path / "s.zarr", code=2)
     assert words in one_message(done)
-    assert not (tmp_path / "runs").exists()
+    assert not (tmp_path / "s.zarr").exists()
 
 
 @pytest.mark.slow
@@ -165,7 +162,7 @@ def test_a_wrong_parameter_of_it_is_named(tmp_path):
         "slop = 1.0": "slop: unknown; accepted by own_loss:Own: slope",
     }.items():
         study.write_text(f"{head}[estimate]\nparameters = {{ {given} }}\n{tail}")
-        message = one_message(hpcdp("run", study, folder=tmp_path, code=2))
+        message = one_message(call("run", study, "--store", tmp_path / "s.zarr", code=2))
         assert f"estimate.parameters.{words}" in message, message
 
 
@@ -206,27 +203,3 @@ def test_a_loss_that_fails_costs_its_pair_and_no_store(tmp_path, scheduler, retu
     assert "pair 0" in error
     assert f"estimate.loss: bad_loss:Bad: {words}" in error
     assert json.loads(show(store))["cells"] == []  # nothing that is wrong was stored
-
-
-@pytest.mark.slow  # what hangs is named after ten seconds
-@pytest.mark.parametrize(
-    ("place", "words"),
-    [
-        ("        self.slope = parameters.slope", "its class"),
-        ("    def fit(self, p, q):\n", "fit"),
-        ("    def count(self, outputs):\n", "count"),
-    ],
-)
-def test_a_loss_that_hangs_is_named_while_it_does(tmp_path, place, words):
-    held = "__import__('time').sleep(1000)\n"
-    text = LOSS.replace(place, f"{place}        {held}" if place.endswith("\n") else f"        {held}{place}", 1)
-    assert text != LOSS
-    said: list[str] = []
-    named = f"estimate.loss: own_loss:Own: {words}"
-    with started("run", own_study(tmp_path, text=text), "--workers", 1, folder=tmp_path, by_user=True) as process:
-        reader = threading.Thread(target=lambda: said.extend(process.stderr or ()))
-        reader.start()
-        wait_until(lambda: any("still at work after 1" in line and named in line for line in said), "it is named", 100)
-        os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(100) == 130
-        reader.join()

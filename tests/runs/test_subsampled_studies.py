@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from studies import make_study, pose, run
+from studies import make_study, run
 
 from hpcdp.analytic import exact
 from hpcdp.errors import StudyError
-from hpcdp.mechanisms.outputs import Schema
 from hpcdp.results.comparison import exact_of
 from hpcdp.store.lease import acquire
 from hpcdp.store.root import create_store
@@ -73,18 +72,6 @@ def test_the_source_of_what_is_subsampled(tmp_path):
     lease.release()
     built_in = own_study(tmp_path, {"mechanism": "noisy_sum", "parameters": {"sigma": 1.0}, "batch": 5})
     assert Sampler.of(built_in).source != changed.sampler.source
-
-
-def test_a_callable_of_the_inner_mechanism_counts_as_a_source(tmp_path):
-    inner = {"outcomes": [0, 1], "epsilon": 1.0, "utility": "own:votes"}
-    study = own_study(tmp_path, {"mechanism": "exponential", "parameters": inner, "batch": 1})
-    before = Sampler.of(study)
-    assert study.mechanism.parameters["parameters"]["utility"] == "own:votes"  # the study keeps the name
-    outputs = pose(study, Schema("int", None)).sampler.trial(np.array([0, 1, 1]), 1000, 0)
-    assert set(outputs.tolist()) == {0, 1}
-    (tmp_path / "own.py").write_text(OWN + "\n# another\n")
-    assert Sampler.of(study).source != before.source, "a callable of the inner mechanism counts as a source"
-    assert Sampler.of(study).key(np.zeros(3)) == before.key(np.zeros(3))
 
 
 REFUSED = [

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import call, contents, kill_group, one_message, show, started, stored_problem, wait_until, write_study
+from commands import call, one_message, show, stored_problem, write_study
 from journals import records
 from studies import TAPED
 
@@ -27,17 +27,9 @@ from hpcdp.importance.training import KEPT_BACK
 from hpcdp.study.file import Study
 from hpcdp.study.resolving import resolve
 
-# A normal law whose mean the database moves by 1/4 a row; as slow as the file `pause` beside it says.
+# A normal distribution whose mean the database moves by 1/4 a row.
 NORMAL = """
-import os
-import time
-
-PAUSE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pause")
-
-
 def shifted(database, size, rng):
-    if os.path.exists(PAUSE):
-        time.sleep(0.4)
     return 0.25 * database.sum() + rng.normal(size=size)
 """
 SMALL: dict[str, Any] = {
@@ -130,16 +122,6 @@ def test_plain_draws_for_a_certificate_are_made_where_one_is_asked_for(epsilon, 
     assert how in said
 
 
-@pytest.mark.slow
-def test_a_test_of_less_than_a_chunk_leaves_no_plain_draws(tmp_path: Path) -> None:
-    """Everything is drawn from proposals then, and nothing is certified: r ≤ 1."""
-    call("run", taped(tmp_path, test=1 << 15), "--store", tmp_path / "s.zarr", "--workers", 0)
-    result = load_result(tmp_path / "s.zarr")
-    assert (result["leftover_draws"] == 0).all()
-    assert (result["leftover_limit"][0, :, 2] == 1.0).all()
-    assert (result["lower"] == 0.0).all()
-
-
 @pytest.mark.promise
 @pytest.mark.slow
 def test_equal_bytes_with_other_workers_and_spans(whole: Path, client, tmp_path: Path, monkeypatch) -> None:
@@ -151,56 +133,6 @@ def test_equal_bytes_with_other_workers_and_spans(whole: Path, client, tmp_path:
         assert show(tmp_path / name) == printed
         assert len(spans(tmp_path / name)) == all_chunks
     assert len(spans(whole / "s.zarr")) < all_chunks
-
-
-@pytest.mark.slow
-def test_killed_in_every_stage(whole: Path, tmp_path: Path) -> None:
-    """SIGKILL of the whole run after levels, among draws from proposals, and among the leftover's."""
-    store, (tapes, leftover) = tmp_path / "s.zarr", chunks(whole / "s.zarr")
-    study = taped(tmp_path)
-    (tmp_path / "pause").touch()
-    command: tuple[object, ...] = ("run", study, "--store", store)
-    for kind, number in (("fits", 1), ("counts", 1), ("counts", tapes + 1)):
-        with started(*command, "--workers", 2, folder=tmp_path) as process:
-            wait_until(lambda kind=kind, number=number: len(records(store, kind)) >= number, f"{number} of {kind}")
-            assert process.poll() is None
-            before = contents(store)
-            kill_group(process)
-        assert {path: contents(store)[path] for path in before} == before
-        command = ("resume", store)
-    assert len(spans(store)) < tapes + leftover, "something is left to draw"
-    (tmp_path / "pause").unlink()
-    call("resume", store, "--workers", 0)
-    assert show(store) == show(whole / "s.zarr")
-
-
-def _flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(bytes(data))
-
-
-@pytest.mark.slow
-def test_what_is_damaged_is_done_again(copy: Path, whole: Path) -> None:
-    """A byte of what was learned, of the record that says what was chosen, of one of draws: the same bytes come again."""
-    printed = show(whole / "s.zarr")
-    (path,) = (copy / "counters").glob("*.npz")
-    draws = records(copy, "counts")[0]
-    before, drawn = path.read_bytes(), draws.body
-    _flip(path)
-    draws.unlink()  # or nothing would need the arrays
-    call("resume", copy, "--workers", 0)
-    assert path.read_bytes() == before
-    assert draws.body == drawn
-    assert show(copy) == printed
-    for kind in ("fits", "counts"):
-        record = records(copy, kind)[0]
-        recorded = record.body
-        record.damage()
-        said = call("resume", copy, "--workers", 0).stderr
-        assert record.name in said
-        assert record.body == recorded
-        assert show(copy) == printed
 
 
 @pytest.mark.slow
@@ -242,33 +174,6 @@ def test_plain_draws_are_of_the_direction_that_is_asked_for(tmp_path: Path) -> N
     # without certify all cells have bounds
     call("run", _asking(tmp_path / "all", certify=None), "--store", tmp_path / "a.zarr", "--workers", 0)
     assert min(min(row) for row in choices(tmp_path / "a.zarr")[0]["levels"]) > 0.0
-
-
-SLANTED = """
-import numpy as np
-
-
-def sampled(database, size, rng):
-    rate, mu = database
-    return np.where(rng.random(size) < rate, mu, 0.0) + rng.normal(size=size)
-"""
-
-
-@pytest.mark.slow
-def test_pairs_race_in_the_direction_that_is_asked_for(tmp_path: Path) -> None:
-    """A tenth of outputs moved: no forward δ at .5, and a larger reverse one than that of the pair that leads forward."""
-    one, two = "d = [0.0, 0.0], d_prime = [0.1, 2.0]", "d = [0.0, 0.0], d_prime = [1.0, 0.3]"
-    pairs = f"given = [ {{ {one} }}, {{ {two} }} ]"
-    for direction, tested in (("forward", 1), ("reverse", 0)):
-        target = {"epsilon": 0.5, "direction": direction, "relative_error": 0.1, "most": 1_000_000}
-        study = _asking(
-            tmp_path / direction, mechanism=SLANTED, call="own:sampled", pairs=pairs, target=target, epsilons=[0.5],
-            certify=[0.5],
-        )  # fmt: skip
-        call("run", study, "--store", tmp_path / f"{direction}.zarr", "--workers", 0)
-        result = load_result(tmp_path / f"{direction}.zarr")
-        assert [bool(draws.any()) for draws in result["draws"]] == [number == tested for number in (0, 1)]
-        assert result["spectrum_lower"][0] > 0.0
 
 
 MOVES = [0.2, 1.0, 0.5, 1.0, 0.3]
@@ -321,16 +226,7 @@ def test_a_mechanism_that_fails_at_tilted_noise_is_named(function: str, words: s
     assert not load_result(tmp_path / "s.zarr").complete
 
 
-# What a file beside it says is done by the processes that draw, when they load it.
 OTHERWISE = """
-import os
-
-PATCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "patch")
-if os.path.exists(PATCH):
-    with open(PATCH) as file:
-        exec(file.read())
-
-
 def shifted(database, size, rng):
     noise = rng.normal(size=size)
     if size == 1 << 13:
@@ -341,24 +237,13 @@ def shifted(database, size, rng):
 
 @pytest.mark.slow
 def test_a_call_that_draws_otherwise_than_trial_draws_is_refused(tmp_path: Path) -> None:
-    """Of a size that was not looked at, in levels; by chance in a chunk that is counted, which has the size of looks."""
+    """Of a size that was not looked at, in levels."""
     study = taped(tmp_path, mechanism=OTHERWISE, train=1 << 14)
     done = call("run", study, "--store", tmp_path / "s.zarr", "--workers", 0, code=1)
     words = "the mechanism drew 1 normal, 1 exponential for each output, and in trial draws 1 normal"
     assert re.search(
         rf"level chunk 0 of database \w+ .*{words}|level chunk 0 of d(_prime)? of pair 0: {words}", done.stderr
     )
-    store = tmp_path / "t.zarr"
-    study = taped(tmp_path, mechanism=OTHERWISE, train=1 << 15)
-    call("run", study, "--store", store, "--workers", 0)
-    for record in records(store, "counts"):
-        record.unlink()
-    (tmp_path / "patch").write_text("import hpcdp.importance.work as t\nt._trial_layout = lambda *_: [('normal', 2)]\n")
-    done = call("resume", store, "--workers", 0, code=1)
-    words = "the mechanism drew 1 normal for each output, and in trial draws 2 normal"
-    assert "def alone(database, rng): return mechanism(database, 1, rng)[0]" in done.stderr
-    for part in ("tape", "leftover"):
-        assert re.search(rf"{part} chunk \d+ of .*{words}", done.stderr), done.stderr
 
 
 RELEASE = """
@@ -489,13 +374,6 @@ def test_a_declaration_is_code_and_part_of_the_study(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(RELEASE.replace("outputs > 5.0", "outputs > 4.0"))
     message = one_message(call("resume", store, code=2))
     assert "changed since the store was made, so the store's numbers describe the earlier version" in message
-
-
-def test_the_code_of_a_strangers_declaration_is_named(tmp_path: Path) -> None:
-    from hpcdp.study.named_code import _named
-
-    study = Study.from_toml(declaring(tmp_path, "own:large"))
-    assert any(words.startswith("mechanism.impossible = own:large from") for words in _named(study))
 
 
 @pytest.mark.slow

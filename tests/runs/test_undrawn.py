@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import pytest
-from commands import call, hpcdp, one_message, write_study
+from commands import call, one_message, write_study
 
 SMALL = {
     "call": "laplace",
@@ -48,19 +47,6 @@ def test_a_small_run_and_one_with_workers(study: Path, scheduler: str) -> None:
 def test_asked_for(study: Path, command: str) -> None:
     assert not _is_drawn(study)
     assert _is_drawn(study, "--plot", command=command)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["run", "audit"])
-def test_it_draws_whatever_words_look_like(study: Path, command: str) -> None:
-    """A store that is named like an option, and a study after "--"."""
-    claim = ("--claim", "laplace(epsilon=9)") if command == "audit" else ()
-    words = (command, "--store=-s.zarr", *claim, "--no-plot", "--", study.name)
-    asked = shlex.split(hpcdp(*words, folder=study.parent).stdout.splitlines()[-1])
-    assert asked[:2] == ["draw:", "hpcdp"]
-    assert not list(study.parent.glob("*.png"))
-    hpcdp(*asked[2:], folder=study.parent)
-    assert len(list(study.parent.glob("*.png"))) == 1
 
 
 def test_an_audit_with_a_file_for_its_picture(study: Path) -> None:

@@ -283,17 +283,3 @@ def test_odd_studies_and_extreme_orders(shift, changes):
         assert values[3] == (None if values[2] is None else pytest.approx(values[2], rel=1e-3, abs=1e-9))
     assert beside.variational.lower == pytest.approx(first.variational.lower, rel=1e-6, abs=1e-9)
     assert huge.variational.lower <= shift
-
-
-def test_epsilons_that_are_added_to_a_refined_study_have_no_classes_in_common(tmp_path):
-    """So that there is no second bound, rather than one of sets that no one L̂ made."""
-    sizes = {"train": 2000, "refine": 4000, "test": 4000, "chunk": 4000, "keep": "none", "renyi": [2]}
-
-    def looked(epsilons):
-        study = make_study("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=1409, epsilons=epsilons, **sizes)
-        return hpcdp.run(study, tmp_path / "s.zarr", workers=0).renyi([2.0])[0]
-
-    assert looked([0.0, 1.0]).variational.lower > 0.3
-    later = looked([0.0, 0.5, 1.0, 2.0])
-    assert later.variational is None
-    assert later.lower > 0.3

@@ -60,21 +60,6 @@ def test_tapes_agree_with_the_exact_curve(name: str, client, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_plans_say_that_laplace_noise_gains_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One column: half of the outputs have the largest loss."""
-    monkeypatch.chdir(tmp_path)
-    study = write_study(tmp_path, **CORNERS, pairs=PAIR, epsilons=[0.5, 0.9], test=1 << 19)
-    assert "nothing is gained" not in call("plan", study).stdout
-    call("run", study, "--workers", 0)
-    words = "nothing is gained by proposals: plain draws"
-    assert f"{words} are counted" in " ".join(call("plan", study).stdout.split())
-    store = tmp_path / "runs" / "s.zarr"
-    assert f"{words} were counted" in call("show", store).stdout
-    result = load_result(store)
-    assert (result["leftover_draws"] == 0).all()
-
-
-@pytest.mark.slow
 def test_laplace_noise_in_three_columns(tmp_path: Path) -> None:
     """Its sets are corners, which no linear score tells: training chooses another. The gain is less than two orders.
 

@@ -7,7 +7,6 @@ same stages. A bound holds given what was learned, so that the runs of one pair 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,13 +18,12 @@ from scipy.integrate import quad
 from scipy.stats import norm
 from studies import make_study, pose
 
-import hpcdp
 from hpcdp.analytic import GaussianShift, NormalMixture
 from hpcdp.analytic.discrete import geometric_sum_pair
 from hpcdp.engine.context import Context
 from hpcdp.engine.index import Index, Span
 from hpcdp.engine.series import Series
-from hpcdp.errors import MechanismError, StudyError
+from hpcdp.errors import MechanismError
 from hpcdp.importance.plan import PARTS, Choice, part_key, stage_of, tape_keys
 from hpcdp.importance.work import Judge, chunk_sums, learn_levels
 from hpcdp.mechanisms.outputs import Schema
@@ -206,34 +204,6 @@ def test_what_is_kept_from_some_time_on_ends_the_test(call: str, what: str, word
     with pytest.raises(MechanismError, match=words):
         pair.draw("tape", 1, 16, 17)
     pair.draw("tape", 1, 17, 18)  # of which nothing is looked at
-
-
-def test_functions_that_other_processes_cannot_have_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One whose module was changed here alone, and one that holds a lock, as no worker could have it."""
-    (tmp_path / "scaled.py").write_text(
-        "SCALE = 1.0\n\n\ndef noisy(database, rng):\n    return database[0] + rng.normal(0.0, SCALE)\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    import scaled  # type: ignore[import-not-found]
-
-    scaled.SCALE, lock = 2.0, threading.Lock()
-
-    def locked(database: Any, rng: Any) -> Any:
-        with lock:
-            return scaled.noisy(database, rng)
-
-    for function, words in ((scaled.noisy, "is not the function that was given"), (locked, "mechanism.call: .*lock")):
-        sizes = {"train": 4_096, "test": 16_384, "epsilons": [0.0, 0.5]}
-        body = {"keep": "none", "loss": "auto", "folder": tmp_path, "stream": "philox", "tape": True, **sizes}
-        with pytest.raises(StudyError, match=words):
-            run_of(function, body, tmp_path / f"{function.__name__}.zarr")
-
-
-def run_of(function: Callable[..., Any], body: dict[str, Any], store: Path) -> None:
-    """Make and run a study of a function, in this process as far as that goes."""
-    hpcdp.run(make_study(function, {}, [([0.0], [1.0])], seed=1, **body), store, workers=0)
 
 
 @pytest.mark.parametrize("seed", [11, pytest.param(12, marks=pytest.mark.release)])

@@ -132,18 +132,6 @@ def test_noise(name, rule, seed):
     assert (worst_scores(arrays, study) <= 5.0).all()
 
 
-@pytest.mark.slow
-def test_a_whole_run_gives_the_counts_of_the_pieces(client, tmp_path):
-    name = "gaussian"
-    study = study_of(name, "sqrt", SEED, keep="all")
-    result = run(study, tmp_path / "store", client)
-    assert (worst_scores(result.arrays, study) <= 5.0).all()
-    problem = pose(study_of(name, "sqrt", SEED))
-    arrays = assemble(problem, learn_and_count(problem)[0])
-    for array in ("exceed", "rejected", "delta", "lower", "alpha_upper"):
-        np.testing.assert_array_equal(result[array], arrays[array][1])
-
-
 MODE = np.exp(np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 0.0], [0.0, 2.0, 0.0]]))
 MODE /= MODE.sum(axis=1, keepdims=True)
 """The exponential mechanism of ε0 = 2 for the most frequent of 0, 1, 2, on {0,1,1}, {0,1} and {1,1}."""

@@ -19,15 +19,12 @@ import pytest
 import xarray as xr
 from commands import call
 from pages import STUDIES, make_store
-from results import changed, measured
 from studies import make_study
 
 from hpcdp import load_result, run
-from hpcdp.errors import StudyError
 from hpcdp.report.export import NO_PARQUET, write_export
 from hpcdp.report.html.page import render
 from hpcdp.results.load import ARRAYS, HEAD, Exported
-from hpcdp.results.result import Result
 
 NOISE = b"CDF\x02" + b"\xff" * 100
 NOISE_DIGEST = hashlib.sha256(NOISE).hexdigest()
@@ -86,20 +83,6 @@ def test_a_copy_says_what_its_store_says(exports: Exports, kind: str) -> None:
             assert call("show", copy, "--format", form).stdout == call("show", store, "--format", form).stdout
     else:
         assert "go on with: hpcdp resume STORE" in str(other) or kind in ("broken", "batches")
-
-
-@pytest.mark.promise
-@pytest.mark.slow
-def test_what_edits_set_rows_to_is_in_no_copy_unless_asked_for(exports: Exports, tmp_path: Path) -> None:
-    store, copy = exports("edits")
-    assert load_result(store).pairs[0]["value"] == 4.8134765625
-    assert load_result(copy).pairs[0]["value"] == "(left out)"
-    secrets = (b"4.8134765625", b"0.8126953125", str(store.parent).encode())
-    for path in copy.iterdir():
-        assert not [word for word in secrets if word in path.read_bytes()], path.name
-    call("export", store, tmp_path / "all", "--show-rows")
-    assert all(word in (tmp_path / "all" / HEAD).read_bytes() for word in secrets[:2])
-    assert load_result(tmp_path / "all").to_json() == load_result(store).to_json()
 
 
 @pytest.mark.slow
@@ -266,10 +249,3 @@ def test_copies_of_strangers_are_read_with_care(
     if NOISE_DIGEST in json.dumps(head):
         (tmp_path / ARRAYS).write_bytes(NOISE)
     assert words in call("report", tmp_path, "-o", tmp_path / "p.html", code=1).stderr
-
-
-def test_a_result_of_no_store_has_no_copy(tmp_path: Path) -> None:
-    result = measured("gaussian", {"sigma": 1.0}, [([0.0], [1.0])], seed=3, train=500, test=500, epsilons=[0.0, 1.0])
-    assert isinstance(changed(result), Result)
-    with pytest.raises(StudyError, match="no hpcdp store at nowhere"):
-        write_export(result, tmp_path / "copy")

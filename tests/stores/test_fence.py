@@ -1,5 +1,6 @@
 """A run that was superseded while it slept changes nothing when it goes on, wherever it slept."""
 
+import itertools
 import os
 import re
 import shutil
@@ -14,14 +15,20 @@ import psutil
 import pytest
 import xarray
 from commands import LONG, call, hold, release, show, started, wait_until, write_study
-from frozen import Place, Run, run_here
 from journals import lines_of, records
 
+from hpcdp import Study, run
+from hpcdp.errors import LeaseError
+from hpcdp.store.layout import Layout
 from hpcdp.store.lease import acquire
 from hpcdp.store.results import Arrays, read_results, write_results
 from hpcdp.store.root import create_store
 
 Files = dict[str, tuple[int, int, bytes]]
+OF_A_KIND = 2
+Place = tuple[str, ...]
+"""A kind of change: the event, and the paths in the store."""
+
 GIVEN = "given = [{ d = [0.0], d_prime = [1.0] }]"
 SMALL: dict[str, Any] = {"pairs": GIVEN, "call": "laplace", "parameters": {"epsilon": 1.0}}
 SMALL |= {"train": 1700, "test": 1700, "chunk": 100}
@@ -43,103 +50,149 @@ def files(store: Path) -> Files:
     return found
 
 
-def refuse_all_that_slept(
-    store: Path, copy: Path, work: Callable[..., Any], arguments: Any, least: set[str]
-) -> list[Place]:
-    """Freeze a run at each place where it changes the store, each taken over by the next; then let all go on at once.
+class _Watch:
+    """Calls a function before every change that this process makes to a store, while it is switched on."""
 
-    store, copy: two equal stores, or none yet. Returns the places.
+    def __init__(self) -> None:
+        self.see: Callable[[Place], None] | None = None
+        self.store = Path()
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, values: tuple[Any, ...]) -> None:
+        see, place = self.see, place_of(self.store, event, values) if self.see else None
+        if see is not None and place is not None:
+            self.see = None
+            see(place)
+            self.see = see
+
+
+WATCH = _Watch()
+CHANGES = {"os.rename": (0, 1), "os.remove": (0,), "os.rmdir": (0,), "shutil.rmtree": (0,), "open": (0,)}
+"""Audit events of calls that overwrite or delete, and which of their arguments they change."""
+
+
+def place_of(store: Path, event: str, arguments: tuple[Any, ...]) -> Place | None:
+    """Which change a call is; None where others see none: a gate's inside, or a generation's own files."""
+    if event not in CHANGES or (event == "open" and not _writes(arguments)):
+        return None
+    paths = [arguments[n] for n in CHANGES[event]]
+    if any(not isinstance(path, str | os.PathLike) for path in paths):
+        return None
+    found = [_within(store, Path(os.fsdecode(path))) for path in paths]
+    if not any(found) or all(name is None or name.startswith(("gate/", "own")) for name in found):
+        return None
+    return (event, *(name or "outside" for name in found))
+
+
+def _writes(arguments: tuple[Any, ...]) -> bool:
+    """Whether a file is opened to write into it, unless it is new."""
+    flags = arguments[2] if isinstance(arguments[2], int) else 0
+    return bool(flags & (os.O_WRONLY | os.O_RDWR)) and not flags & os.O_EXCL
+
+
+def _within(store: Path, path: Path) -> str | None:
+    """A path in the store with digests, numbers and generations left out."""
+    if not path.is_relative_to(store):
+        return None
+    name = path.relative_to(store).as_posix()
+    if re.match(r"lease/\d+\.json|(.*/)?\.[^/]*$", name):  # names with a dot are a process's own
+        return "own"
+    name = re.sub(r"^records/\d+-[0-9a-f]{32}\.jsonl$", "records/journal", name)
+    name = re.sub(r"^lease/\d{6}(?=/|$)", "gate", name)
+    name = re.sub(r"^gate/.*", "gate/…", name)
+    name = re.sub(r"^[a-z_]+$", "ARRAY", name)
+    return re.sub(r"(/0)+$|[0-9a-f]{16,}|\d{6}-\d+|\d{4,}", "#", name)
+
+
+def take_over_everywhere(
+    study: Path, folder: Path, least: set[str], monkeypatch: pytest.MonkeyPatch, made: Path | None = None
+) -> None:
+    """Have another host take the store over before each change of a run, which then changes nothing.
+
+    Of changes of a kind before the first ones. made: the store that runs begin with.
     """
-    first = Run(copy, "first", work, arguments)
-    how, message, places = first.end()
-    assert how == "done", message
+
+    def watched(see: Callable[[Place], None], name: str) -> Path:
+        store = folder / f"{name}.zarr"
+        if made is not None:
+            shutil.copytree(made, store)
+        monkeypatch.setenv("SLURMD_NODENAME", "here")
+        WATCH.store, WATCH.see = store, see
+        try:
+            run(Study.from_toml(study), store, workers=0)
+        finally:
+            WATCH.see = None
+        return store
+
+    places: list[Place] = []
+    whole = watched(places.append, "whole")
     missing = {name for name in least if not any(name in path for _, *paths in places for path in paths)}
     assert not missing, f"no change of {missing} among {places}"
-    runs, slept = [], []
-    try:
-        for number, place in enumerate(places):
-            runs.append(Run(store, f"node{number}", work, arguments, place))
-            if runs[-1].frozen():
-                slept.append((runs[-1], place))
-        last = Run(store, "last", work, arguments)
-        runs.append(last)
-        how, message, _ = last.end()
-        assert how == "done", message
-        before, said = files(store), show(store)
-        for run, _ in slept:
-            run.go_on()
-        for run, place in slept:
-            how, message, _ = run.end()
-            assert how == "LeaseError" or place[1] == "gate", (place, how, message)  # it may have ended its work
-        after = files(store)
-        assert {name for name in before | after if before.get(name) != after.get(name)} == set()
-        assert show(store) == said == show(copy)
-    finally:
-        for run in runs:
-            run.kill()
-    return [place for _, place in slept]
+    chosen = [number for number, place in enumerate(places) if places[:number].count(place) < OF_A_KIND]
+    for number in chosen:
+        store, seen, taken = folder / f"{number}.zarr", itertools.count(), list[Files]()
+
+        def take(_: Place, number: int = number, store: Path = store, seen: Any = seen, taken: Any = taken) -> None:
+            if next(seen) == number:
+                for lease in (store / "lease").glob("*.json"):
+                    os.utime(lease, (0, 0))
+                monkeypatch.setenv("SLURMD_NODENAME", "elsewhere")
+                acquire(Layout(store)).release()
+                taken.append(files(store))
+
+        with suppress(LeaseError):
+            watched(take, str(number))
+            assert number > chosen[-1] - 3, f"it goes on after {places[number]}"  # it may have ended its work
+        for before in taken:  # none where this run needs fewer records than the first one did
+            after = files(store)
+            assert {name for name in before | after if before.get(name) != after.get(name)} == set(), places[number]
+        if number == chosen[-1]:
+            run(Study.from_toml(study), store, workers=0)
+            assert show(store) == show(whole)
 
 
 @pytest.mark.promise
 @pytest.mark.slow
-def test_a_new_store(tmp_path: Path) -> None:
+def test_a_new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = write_study(tmp_path, **SMALL)
     least = {"study/study-#", "study/databases/pack-#", "samples/#", "records/journal"}
-    least |= {f" of {kind}" for kind in ("runs", "samples", "fits", "counts")}
     least |= {"ARRAY", "zarr.json", "records/results.json"}
-    refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
+    take_over_everywhere(study, tmp_path, least, monkeypatch)
 
 
 @pytest.mark.slow
-def test_a_damaged_store(tmp_path: Path) -> None:
+def test_a_damaged_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All that is set aside, deleted and written anew: records, samples, counters, the root's metadata, the results."""
     study, made = write_study(tmp_path, **SMALL), tmp_path / "made.zarr"
-    assert Run(made, "first", run_here, (str(study),)).end()[0] == "done"
+    run(Study.from_toml(study), made, workers=0)
     for record in records(made, "counts"):
         record.damage()
     (made / "zarr.json").write_bytes((made / "zarr.json").read_bytes()[:-9])
     (file, *_) = [path for path in (made / "samples").rglob("c/*") if path.is_file()]
     file.write_bytes(file.read_bytes()[:-9])
     (made / "counters" / "0123456789abcdef.npz").write_bytes(b"")
-    for store in ("s.zarr", "copy.zarr"):
-        shutil.copytree(made, tmp_path / store)
-    least = {" of damaged", " of no samples", " of counts", "counters/#", "zarr.json"}
+    least = {"records/journal", "counters/#", "zarr.json"}
     least |= {"samples/#", "records/results.json"}
-    refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
+    take_over_everywhere(study, tmp_path, least, monkeypatch, made)
 
 
 @pytest.mark.slow
-def test_tallies_and_what_is_learned(tmp_path: Path) -> None:
+def test_tallies_and_what_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a refined loss: pilots, tallies, counters, each with its record."""
     changes = {"refine": 2000, "validation": 1000, "keep": "none", "etas": []}
     study = write_study(tmp_path, **SMALL, rows=[0], **changes)
-    least = {"pilots/#", "tallies/#", *(f" of {kind}" for kind in ("pilots", "tallies", "fits", "counts"))}
-    refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
+    least = {"pilots/#", "tallies/#", "records/journal"}
+    take_over_everywhere(study, tmp_path, least, monkeypatch)
 
 
 @pytest.mark.slow
-def test_packs(tmp_path: Path) -> None:
+def test_packs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Very many small blocks and databases: those that lie together, with their records."""
     given = ", ".join(f"{{ d = [{2 * n}], d_prime = [{2 * n + 1}] }}" for n in range(130))
     changes = {"call": "pmf", "parameters": {"outcomes": [0, 1], "table": [[0.5, 0.5], [0.4, 0.6]] * 130}}
     study = write_study(tmp_path, train=20, test=20, pairs=f"given = [{given}]", **changes)
-    least = {"samples/packs/#", *(f" of {kind}" for kind in ("packs", "fits", "counts"))}
-    refuse_all_that_slept(tmp_path / "s.zarr", tmp_path / "copy.zarr", run_here, (str(study),), least)
-
-
-class _Watch:
-    """Calls a function before every rename of this process, while it is switched on."""
-
-    def __init__(self) -> None:
-        self.see: Callable[[], None] | None = None
-        sys.addaudithook(self._hook)
-
-    def _hook(self, event: str, _: tuple[Any, ...]) -> None:
-        see = self.see
-        if event == "os.rename" and see is not None:
-            self.see = None
-            see()
-            self.see = see
+    least = {"samples/packs/#", "records/journal"}
+    take_over_everywhere(study, tmp_path, least, monkeypatch)
 
 
 def _version(number: int, more: bool) -> Arrays:
@@ -155,11 +208,12 @@ def test_who_reads_while_results_are_replaced(tmp_path: Path) -> None:
     """Anybody's `open_zarr(…)`, at any moment and loaded at any later one: each array is of one version, or nothing."""
     layout = create_store(tmp_path / "s.zarr")
     head = {"version": 1, "complete": True, "name": "s", "confidence": 0.95, "pairs": [{"pair": 0}, {"pair": 1}]}
-    lease, watch = acquire(layout), _Watch()
+    lease = acquire(layout)
+    WATCH.store = layout.root
     opened: list[xarray.Dataset] = []
     found: set[float] = set()
 
-    def look() -> None:
+    def look(_: Place) -> None:
         with suppress(ValueError):  # a shape or an index that does not fit
             opened.append(xarray.open_zarr(layout.root, chunks=None))
         for data in opened:
@@ -175,9 +229,9 @@ def test_who_reads_while_results_are_replaced(tmp_path: Path) -> None:
         write_results(layout, _version(1, True), head, lease.generation)
         for number, more in ((2, False), (3, True)):
             begun = len(opened)
-            watch.see = look
+            WATCH.see = look
             write_results(layout, _version(number, more), head, lease.generation)
-            watch.see = None
+            WATCH.see = None
             assert {data.attrs["complete"] for data in opened[begun:]} == {0, 1}
             assert xarray.open_zarr(layout.root).attrs["complete"] == 1
     finally:

@@ -24,18 +24,6 @@ def run(store: Path, **changes: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("lost", ["tallies/*/validation*.npz", "pilots/*.npz"])
-def test_a_file_that_is_missing_is_made_again(tmp_path: Path, lost: str) -> None:
-    store, more = tmp_path / "s.zarr", {"refine": 900, "epsilons": [0.0, 0.5, 1.0], "loss": "smooth"}
-    run(store, refine=900, loss="smooth")
-    files = list(store.glob(lost))
-    assert files
-    for file in files:
-        file.unlink()
-    again = run(store, **more)["cells"]
-    assert [c["exceed"] for c in again] == [c["exceed"] for c in run(tmp_path / "new.zarr", **more)["cells"]]
-
-
 def test_samples_without_a_record_are_deleted(tmp_path: Path) -> None:
     """As of a run that was killed before it committed: they neither count nor stand in the way of a pack."""
     store = tmp_path / "s.zarr"

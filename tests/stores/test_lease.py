@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import hold, hpcdp, kill_group, one_message, release, show, started, wait_until, write_study
+from commands import call, hold, kill_group, one_message, release, show, started, wait_until, write_study
 from journals import line_of, records
 
 from hpcdp.errors import LeaseError
@@ -47,16 +47,16 @@ def test_a_held_store_refuses_others_until_its_run_is_killed(tmp_path: Path, sch
     with started("run", study, "--store", store, "--workers", 1, folder=tmp_path) as process:
         wait_until(lambda: bool(records(store, "samples")), "a first block of samples")
         for command in (("run", study, "--store", store), ("resume", store)):
-            line = one_message(hpcdp(*command, "--cluster", scheduler, folder=tmp_path, code=1))
+            line = one_message(call(*command, "--cluster", scheduler, code=1))
             assert f"process {process.pid} on {socket.gethostname()}" in line
             assert str(store) in line
-        assert f"process {process.pid} on {socket.gethostname()}" in hpcdp("status", store, folder=tmp_path).stdout
+        assert f"process {process.pid} on {socket.gethostname()}" in call("status", store).stdout
         assert json.loads(show(store))["complete"] is False, "reading needs no lease"
         assert process.poll() is None
         kill_group(process)
         release(tmp_path)
         os.utime(lease_files(store)[0], (time.time() + 86_400,) * 2)  # not stale before tomorrow: no beat is waited for
-        hpcdp("resume", store, "--cluster", scheduler, folder=tmp_path)
+        call("resume", store, "--cluster", scheduler)
     assert json.loads(show(store))["complete"] is True
     assert [path.stem for path in lease_files(store)] == ["000001", "000002"]
 
@@ -155,20 +155,6 @@ def test_a_step_of_the_wall_clock_frees_no_lease(layout: Layout) -> None:
         assert holder(layout) is None, "its number is another process's now"
     lease.path.write_text(json.dumps(owner))
     lease.release()
-
-
-def test_foreign_files_under_lease(layout: Layout) -> None:
-    (layout.lease / "notes.txt").write_text("mine")
-    (layout.lease / "000001 (copy).json").write_text("{}")
-    (layout.lease / "1e3.json").mkdir()
-    (layout.lease / "000002").write_text("in the place of a gate")
-    lease = acquire(layout)
-    commit(layout, "counts", "one", {"entries": []}, lease.generation)
-    assert holder(layout) is not None
-    lease.release()
-    assert holder(layout) is None
-    assert (layout.lease / "notes.txt").read_text() == "mine"
-    assert (layout.lease / "000001 (copy).json").read_text() == "{}"
 
 
 def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from journals import records
 import hpcdp.store.root
 from hpcdp import Study
 from hpcdp.driver.driver import store_problem
-from hpcdp.errors import StoreError, StudyError
+from hpcdp.errors import StudyError
 from hpcdp.store.layout import Layout
 from hpcdp.store.lease import acquire
 from hpcdp.store.records import commit, read_json, write_json
@@ -197,19 +197,6 @@ def test_a_link_where_a_picture_goes(store: Path, victim: Path, scheduler: str, 
     assert not picture.is_symlink()
     assert picture.read_bytes()[1:4] == b"PNG"
     assert not list(store.parent.glob(".*"))
-
-
-def test_files_of_the_lease(store: Path, victim: Path) -> None:
-    """A lease that looks held is dated by a file that is made beside it: not through a link."""
-    before = tree(victim)
-    with linked(store / "lease", victim):
-        (victim / "000001.json").write_text('{"host": "elsewhere", "process": 1}')
-        before = tree(victim)
-        call("status", store, code=None)
-        assert tree(victim) == before
-        with pytest.raises(StoreError, match="lease is a symbolic link"):
-            acquire(Layout(store))
-        assert tree(victim) == before
 
 
 def test_files_that_a_refused_study_is_looked_for_in(store: Path, tmp_path: Path) -> None:

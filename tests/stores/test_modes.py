@@ -1,15 +1,13 @@
 """Files under every umask: nobody else can change what a run reads again."""
 
 import os
-import shutil
 import stat
-import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from commands import call, hpcdp, show, write_study
+from commands import call, show, write_study
 from cryptography import x509
 
 from hpcdp.clusters.certificates import Certificate, security_in_memory
@@ -37,26 +35,11 @@ def modes(folder: Path) -> set[int]:
 @pytest.mark.slow
 def test_a_run_leaves_nothing_that_others_can_write(tmp_path: Path, mask: int) -> None:
     study, store = write_study(tmp_path, train=600, test=600), tmp_path / "s.zarr"
-    hpcdp("run", study, "--store", store, "--workers", 1, folder=tmp_path)
+    call("run", study, "--store", store, "--workers", 1)
     assert len(list(store.rglob("*"))) > 30
     assert writable(store) == []
     assert modes(store) == ({0o600, 0o700} if mask == 0o077 else {0o644, 0o755})
     assert '"complete": true' in show(store)
-
-
-@pytest.mark.slow
-def test_workers_of_a_client_with_a_mask_of_its_own_leave_nothing_either(tmp_path: Path, mask: int) -> None:
-    """Threads of this process, whose mask is the caller's again afterwards."""
-    from distributed import Client
-
-    import hpcdp
-
-    study, store = write_study(tmp_path, train=600, test=600), tmp_path / "s.zarr"
-    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as client:
-        assert hpcdp.run(study, store, client=client).complete
-    assert writable(store) == []
-    found = os.umask(mask)
-    assert found == mask
 
 
 def test_keys_and_their_folders_are_closed(tmp_path: Path, mask: int) -> None:
@@ -97,11 +80,3 @@ def test_a_certificate_is_valid_on_a_node_whose_clock_is_behind(tmp_path: Path) 
         found = x509.load_pem_x509_certificate(pem)
         assert found.not_valid_before_utc < datetime.now(UTC) - timedelta(hours=23)
         assert found.not_valid_after_utc > datetime.now(UTC) + timedelta(days=300)
-    openssl = shutil.which("openssl")
-    assert openssl, "openssl, which says what a peer of that clock says"
-    for hours, code in ((1, 0), (23, 0), (48, 2)):
-        then = datetime.now(UTC) - timedelta(hours=hours)
-        command = [openssl, "verify", "-attime", str(int(then.timestamp())), "-CAfile", str(made.certificate)]
-        done = subprocess.run([*command, str(made.certificate)], capture_output=True, text=True, check=False)
-        assert done.returncode == code, done.stderr
-        assert ("not yet valid" in done.stderr) == bool(code)

@@ -174,34 +174,6 @@ def test_damage_is_named_once_and_drawn_again(copy: Path, together: Path, small:
     assert load_result(copy).to_json() == load_result(together).to_json()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("wrong", [[], ["a", "b"], [5], None, 5])
-@pytest.mark.parametrize(("form", "place"), [("packs", "record"), ("packs", "array"), ("samples", "array")])
-def test_other_fingerprints_than_one_a_chunk(
-    apart: Path, together: Path, tmp_path: Path, form: str, place: str, wrong: Any
-) -> None:
-    """Checksums of records are right: only somebody can have written them."""
-    whole = together if form == "packs" else apart
-    store = Path(shutil.copytree(whole, tmp_path / "s.zarr"))
-    record = records(store, form)[1]
-    if place == "record":
-        found = record.body["fingerprints"]
-        record.rewrite({"fingerprints": {**found, min(found): wrong}})
-    else:
-        path = store / "samples" / ("packs" if form == "packs" else "") / record.name / "zarr.json"
-        body = json.loads(path.read_bytes())
-        found = body["attributes"]["blocks"]
-        body["attributes"]["blocks"] = {**found, min(found): wrong}
-        path.write_text(json.dumps(body))
-    lines = [line for line in call("resume", store, "--workers", "0").stderr.splitlines() if "damaged" in line]
-    if place == "array" or wrong not in ([], ["a", "b"]):  # only who looks for equal chunks goes by records
-        (line,) = lines
-        assert record.name in line
-        assert "computed again" in line
-    assert load_result(store).to_json() == load_result(whole).to_json()
-    assert "damaged" not in call("resume", store, "--workers", "0").stderr
-
-
 def _strings(size: int) -> Outputs:
     found = np.empty(size, object)
     found[:] = [b"x" * (n % 5) for n in range(size)]

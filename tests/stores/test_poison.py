@@ -33,7 +33,7 @@ from hpcdp import Study, load_result
 from hpcdp._base.terminal import plain
 from hpcdp.cli.command import main
 from hpcdp.errors import HpcdpError, StudyError
-from hpcdp.keys import canonical_json, digest_array
+from hpcdp.keys import canonical_json
 from hpcdp.mechanisms.stored import read_outputs
 from hpcdp.store.arrays import read_array
 from hpcdp.store.records import read_json, write_json
@@ -41,7 +41,6 @@ from hpcdp.store.records import read_json, write_json
 SECONDS = 60  # far more than any of these commands takes
 ESCAPE = "\x1b]0;owned\x07\x9b31m"
 CLAIM = "dp(epsilon=1, delta=0.1)"
-Poison = Callable[[Path], object]
 
 
 @pytest.fixture(scope="module")
@@ -286,26 +285,6 @@ def test_lines_of_journals(store: Path, clean: dict[str, str], poison: str) -> N
         look(store, clean, ["json", "status", "logs", "verify"], kept=False)
 
 
-LENGTHS: dict[str, Callable[[str], bytes]] = {
-    **{name: lambda _, data=data: data for name, data in BODIES.items()},  # type: ignore[misc]
-    "negative": lambda name: canonical_json({name: -1}),
-    "text": lambda name: canonical_json({name: ESCAPE}),
-    "infinite": lambda name: b'{"%b":Infinity}' % name.encode(),
-    "large": lambda name: canonical_json({name: 10**30}),
-    "null": lambda name: canonical_json({name: None}),
-    "number": lambda _: b"7",
-}
-
-
-@pytest.mark.parametrize("poison", LENGTHS)
-def test_lengths_of_journals(store: Path, clean: dict[str, str], poison: str) -> None:
-    """What the first line of a later journal says of an earlier one."""
-    (journal,) = (store / "records").glob("*.jsonl")
-    data = LENGTHS[poison](journal.name)
-    (journal.parent / f"000002-{'0' * 32}.jsonl").write_bytes(raw_line("journals", "", data))
-    look(store, clean, ["json", "status", "logs"], kept=False)
-
-
 def named(name: str, digest: str = "") -> dict[str, Any]:
     return {"arrays": {name: ["epsilon"]}, "digests": {name: digest}}
 
@@ -379,21 +358,6 @@ def test_a_study(store: Path, clean: dict[str, str], canary: Path, poison: str) 
     shutil.rmtree(store / "records" / "results.json", ignore_errors=True)
     (store / "records" / "results.json").unlink()  # what no root array says is derived from the study
     look(store, clean, ["json", "status"], kept=False)
-
-
-def test_a_database_of_many_rows_and_no_columns(store: Path, clean: dict[str, str]) -> None:
-    """A file of 128 bytes, whose every row would be left out in turn."""
-    database = np.empty((10**8, 0))
-    np.save(store / "study" / "databases" / f"{digest_array(database)}.npy", database)
-    record(
-        store / "study" / "study-000001.json",
-        lambda body: {
-            **changed_study(pairs={"relative": {"databases": [[0.0, 1.0]], "rows": "all"}})(body),
-            "databases": [digest_array(database)],
-        },
-    )
-    (store / "records" / "results.json").unlink()
-    look(store, clean, ["json", "verify", "status"], kept=False)
 
 
 @pytest.mark.slow
@@ -530,33 +494,6 @@ def test_code_in_a_store_that_is_not_ones_own(whole: Path, store: Path, monkeypa
     own = call("run", whole / "study.toml", "--store", store, "--workers", 0, code=2)  # its trial draws are one's own
     check_refused(own.stderr, store, whole, os.getuid())
     call("resume", store, "--workers", 0, "--trust-code")
-
-
-@pytest.mark.promise
-@pytest.mark.slow
-@as_root
-def test_resume_of_another_users_store(whole: Path, store: Path, scheduler: str) -> None:
-    """What would run is named, and nothing runs; with --trust-code, and for the owner, the run goes on."""
-    log = whole / "calls.log"
-    place, before = ("--cluster", scheduler), log.read_bytes()
-    for path in (store, store / "study" / "study-000001.json"):
-        owner = path.stat().st_uid
-        os.chown(path, 54321, -1)
-        found = call("resume", store, *place, code=2)
-        assert found.stdout == ""
-        check_refused(found.stderr, store, whole)
-        assert found.stderr.count("\n") == 1
-        assert log.read_bytes() == before
-        os.chown(path, owner, -1)
-    call("resume", store, *place)
-    assert log.read_bytes() != before
-    os.chown(store, 54321, -1)
-    call("resume", store, *place, "--trust-code")
-    record(  # a built-in is no code of the study's
-        store / "study" / "study-000001.json",
-        changed_study(mechanism={"call": "laplace", "parameters": {"epsilon": 1.0}}),
-    )
-    assert "changed" in call("resume", store, *place, code=2).stderr
 
 
 def check_refused(said: str, store: Path, folder: Path, user: int = 54321) -> None:

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -79,12 +77,3 @@ def test_files_are_few_and_counted_as_they_are(tmp_path: Path) -> None:
     assert abs(found - counted) < 100
     assert max(found, counted) < chunks / 3
     assert len(list((store / "records").iterdir())) == 3, "a journal, the results, and the group"
-
-
-@pytest.mark.slow
-def test_a_busy_end_is_a_quiet_one(tmp_path: Path) -> None:
-    """zarr's thread is busy when the process ends; zarr alone prints a traceback then."""
-    lines = ["import time, hpcdp.mechanisms._foreign_arrays, zarr", "from zarr.core import sync"]
-    lines += [f"zarr.create_group({str(tmp_path / 'g')!r})", "sync.loop[0].call_soon_threadsafe(time.sleep, 1.0)"]
-    words = [sys.executable, "-c", "\n".join(lines)]
-    assert not subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stderr

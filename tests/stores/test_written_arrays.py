@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec
 
@@ -74,21 +71,6 @@ def test_bytes_are_those_of_zarr(dtype: str, shape: tuple[int, ...], chunk: int 
             assert files(own) == files(theirs)
             np.testing.assert_array_equal(np.asarray(zarr.open_array(own, mode="r")[...]), array)
             assert read_array(own, array.shape).dtype == array.dtype
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    array=arrays(np.float64, st.tuples(st.integers(0, 40), st.integers(1, 3)), elements=st.floats(width=64)),
-    chunk=st.integers(1, 50),
-)
-def test_any_floats_in_any_chunks(
-    array: NDArray[np.float64], chunk: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("arrays")
-    write_array(path / "own", array, chunk)
-    by_zarr(path / "theirs", array, chunk, None, None)
-    assert files(path / "own") == files(path / "theirs")
-    assert read_array(path / "own").tobytes() == array.tobytes()
 
 
 @pytest.mark.parametrize("chunk", [None, 4])

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from forked import Forked, fits, run_forked
 from journals import KINDS, records
 
 from hpcdp.cli.command import main
@@ -24,7 +23,7 @@ from hpcdp.study.problem import Problem
 from hpcdp.study.versions import read_problem
 
 COMMAND = [sys.executable, "-m", "hpcdp"]
-Started = Forked | subprocess.Popen[str]
+Started = subprocess.Popen[str]
 SEED = 20240520
 
 LONG = 300.0
@@ -140,16 +139,9 @@ def _toml(value: Any) -> str:
 def hpcdp(
     *arguments: Any, folder: Path, code: int | None = 0, prefix: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder, and check its exit code and that it shows no traceback.
-
-    Forked with its libraries loaded, where the environment allows it; with a prefix it is started as a user does.
-    """
-    words = [*map(str, arguments)]
-    if not prefix and fits():
-        done = run_forked(words, folder, LONG)
-    else:
-        command = [*prefix, *COMMAND, *words]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LONG, check=False)
+    """Run a command in a folder as a user does, and check its exit code and that it shows no traceback."""
+    words = [*prefix, *COMMAND, *map(str, arguments)]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=LONG, check=False)
     assert code is None or done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr, done.stderr
     return done
@@ -166,7 +158,10 @@ def call(*arguments: Any, code: int | None = 0) -> subprocess.CompletedProcess[s
     """The same in this process, which has the libraries already; paths are absolute."""
     out, error = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(error):
-        found = main([*map(str, arguments)])
+        try:
+            found = main([*map(str, arguments)])
+        except SystemExit as ended:  # of argparse
+            found = int(ended.code or 0)
     assert code is None or found == code, f"exit code {found}\n{out.getvalue()}\n{error.getvalue()}"
     assert "Traceback" not in error.getvalue(), error.getvalue()
     return subprocess.CompletedProcess([*map(str, arguments)], found, out.getvalue(), error.getvalue())
@@ -195,19 +190,10 @@ def show(store: Path) -> str:
 
 
 @contextmanager
-def started(*arguments: Any, folder: Path, by_user: bool = False) -> Iterator[Started]:
-    """A command in a session of its own, as on a terminal; whatever is left of the session is killed.
-
-    Forked with its libraries loaded, where the environment allows it, unless it is to be started as a user does.
-    """
-    words, pipe = [*map(str, arguments)], subprocess.PIPE
-    with (
-        Forked(words, folder)
-        if fits() and not by_user
-        else subprocess.Popen(
-            [*COMMAND, *words], cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True
-        )
-    ) as process:
+def started(*arguments: Any, folder: Path) -> Iterator[Started]:
+    """A command in a session of its own, as on a terminal; whatever is left of the session is killed."""
+    words, pipe = [*COMMAND, *map(str, arguments)], subprocess.PIPE
+    with subprocess.Popen(words, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
         try:
             yield process
         finally:

@@ -21,7 +21,6 @@ from pathlib import Path
 
 import pytest
 from commands import LONG
-from forked import Server
 from loaded import load_script
 
 from hpcdp._base.threads import worker_environment
@@ -99,18 +98,16 @@ def install_packages(page: str, folder: Path) -> str:
 
 
 class Reader:
-    """Somebody who follows a page in an empty folder. Commands are forked with their libraries loaded."""
+    """Somebody who follows a page in an empty folder."""
 
     def __init__(self, folder: Path, page: str | None = None) -> None:
         self.folder, self.printed = folder, ""
         binaries = folder / ".bin"
         binaries.mkdir()
-        self.door = binaries / "door"
         exports = "".join(f"export {name}={value}\n" for name, value in worker_environment().items())
-        forked = Path(__file__).with_name("forked.py")
         for name, text in {
             "python": f'exec "{sys.executable}" "$@"',
-            "hpcdp": f'{exports}exec "{sys.executable}" "{forked}" "{self.door}" "$@"',
+            "hpcdp": f'{exports}exec "{sys.executable}" -m hpcdp "$@"',
         }.items():
             (binaries / name).write_text(f"#!/bin/sh\n{text}\n")
             (binaries / name).chmod(0o755)
@@ -161,7 +158,6 @@ class Follower:
     def __init__(self, base: Path) -> None:
         self.base = base
         self.folders: dict[str, Path] = {}
-        self._server: Server | None = None
 
     def follow(self, page: str) -> Path:
         """The folder in which a page was followed."""
@@ -172,12 +168,10 @@ class Follower:
             reader = Reader(folder, page)
             for other in before:
                 shutil.copytree(other, folder, ignore=shutil.ignore_patterns(".bin"), dirs_exist_ok=True)
-            self._server = self._server or Server(reader.environment | worker_environment())
-            with self._server.listening(reader.door):
-                for block in read_blocks(page):
-                    for command, code_said, code, said, found in reader.follow(block):
-                        assert code == code_said, f"{page}: {command}\n{found}"
-                        assert not said or agrees(said, found), f"{page}: {command}\nprinted\n{found}"
+            for block in read_blocks(page):
+                for command, code_said, code, said, found in reader.follow(block):
+                    assert code == code_said, f"{page}: {command}\n{found}"
+                    assert not said or agrees(said, found), f"{page}: {command}\nprinted\n{found}"
         return self.folders[page]
 
     def made(self, page: str, *endings: str) -> set[str]:
@@ -186,11 +180,6 @@ class Follower:
         before = [self.follow(f"docs/{name}") for name in pages_before(page)]
         found = {path.relative_to(folder) for path in folder.rglob("*") if path.suffix in endings}
         return {str(path) for path in found if not any(_are_equal(folder / path, other / path) for other in before)}
-
-    def end(self) -> None:
-        """End what commands are forked from."""
-        if self._server is not None:
-            self._server.end()
 
 
 def _are_equal(one: Path, other: Path) -> bool:

@@ -77,7 +77,6 @@ def main(pages: list[str]) -> None:
             for made, picture in shown_on(page).items():
                 write_picture(follower.follow(page) / made, picture)
                 print(picture.relative_to(ROOT), picture.stat().st_size)
-        follower.end()
 
 
 if __name__ == "__main__":

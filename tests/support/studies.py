@@ -98,13 +98,15 @@ def files_below(*folders: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 class StopAtOnce(Silent):
-    """Asks the run to stop when the first of its tasks is done."""
+    """Asks the run to stop when so many of its tasks are done."""
 
-    def __init__(self):
-        self.stop = Stop()
+    def __init__(self, tasks: int = 1) -> None:
+        self.stop, self.tasks = Stop(), tasks
 
-    def advance(self, units):
-        self.stop.request("enough", 60.0)
+    def advance(self, units: float) -> None:
+        self.tasks -= 1
+        if self.tasks <= 0:
+            self.stop.request("enough", 60.0)
 
 
 PURE_PAIRS = [{"d": [0.0], "d_prime": [shift]} for shift in (0.35, 1.0, 0.8)]

@@ -1,19 +1,16 @@
 """Functions that were given as objects, and training of models, in jobs; what cannot go there asks for no job."""
 
-import re
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from commands import blocks, call
-from given_objects import FRAME, SMALL, locked, study_of
+from commands import blocks
+from given_objects import FRAME, SMALL, study_of
 from throwaway import ThrowawaySlurm
 
 import hpcdp
-from hpcdp.errors import StudyError
 
 PROFILE = Path(__file__).parents[3] / "slurm" / "test.toml"
 
@@ -46,27 +43,3 @@ def test_functions_and_frames_in_jobs(tmp_path: Path, clean_slurm: ThrowawaySlur
         here = hpcdp.run(study, tmp_path / name / "here.zarr")
         assert blocks(there.store) == blocks(here.store)
         assert there.to_json() == here.to_json()  # records are cut by how long draws take, results are not
-
-
-@pytest.mark.slow
-def test_models_of_an_audit_are_trained_in_jobs(tmp_path: Path, clean_slurm: ThrowawaySlurm, scheduler: str) -> None:
-    """With the JSON of an audit whose models were trained on this machine."""
-    folder = tmp_path / "digits"
-    given = Path(__file__).parents[3] / "workflows" / "dpsgd_digits"
-    shutil.copytree(given, folder, ignore=shutil.ignore_patterns("runs", "__pycache__"))
-    text, study = (folder / "correct.toml").read_text(), folder / "small.toml"
-    text = re.sub(r"^(train|test) = .*", r"\1 = 30", text, flags=re.M)
-    study.write_text(re.sub(r"^chunk = .*", "chunk = 10", text, flags=re.M))
-    there, here = (
-        call("audit", study, "--store", tmp_path / f"{number}.zarr", "--format", "json", "--cluster", place).stdout
-        for number, place in enumerate((PROFILE, scheduler))
-    )
-    assert there == here
-
-
-def test_what_cannot_be_sent_asks_for_no_job(tmp_path: Path) -> None:
-    with pytest.raises(
-        StudyError, match=r"held cannot be sent to another process: .*; accepted: a function of a module"
-    ):
-        hpcdp.run(study_of(locked()), tmp_path / "s.zarr", cluster=str(PROFILE))
-    assert not (tmp_path / "s.zarr").exists()

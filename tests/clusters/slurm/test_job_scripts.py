@@ -8,12 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import call, show, wait_until, write_study
-from disturbed import SETTINGS, set_pause
-from journals import records
+from commands import call, show, write_study
+from disturbed import SETTINGS
 from throwaway import ThrowawaySlurm
-
-from hpcdp.store.root import resume_command
 
 ROOT = Path(__file__).parents[3]
 QUICKSTART = ROOT / "workflows" / "diabetes_mean.toml"
@@ -75,34 +72,6 @@ def test_elastic_script_gives_the_bytes_of_a_local_run(
 
 
 @pytest.mark.slow
-@pytest.mark.release  # test_walltime_ends_every_worker has workers that leave in time
-def test_allocation_stops_in_order_before_the_time_limit_and_goes_on(
-    clean_slurm: ThrowawaySlurm, study: Path, undisturbed: str, tmp_path: Path
-) -> None:
-    """The signal that SLURM sends before the time limit is sent by hand, to the script alone as SLURM does.
-
-    The next job gives the bytes of a local run.
-    """
-    folder = tmp_path / "where I work"
-    folder.mkdir()
-    store = folder / "s 1.zarr"
-    set_pause(study.parent, 0.4)
-    first = sbatch(*ALLOCATION, study, "--store", store, folder=folder)
-    wait_until(lambda: len(records(store)) >= 2, "two records", SECONDS)
-    clean_slurm.run("scancel", "--batch", "--signal=USR1", first)
-    log = end(clean_slurm, first, folder, "FAILED")
-    assert f"hpcdp: the walltime ends; what is committed is kept; go on with: {resume_command(store)}" in log
-    assert json.loads(show(store))["complete"] is False
-    assert not list(folder.glob("hpcdp-allocation-*[!g]"))  # the folder with the key
-    set_pause(study.parent, 0.0)
-    second = sbatch(*ALLOCATION, study, "--store", store, folder=folder)
-    check_log(end(clean_slurm, second, folder), store)
-    assert show(store) == undisturbed
-    logs = {f"hpcdp-allocation-{job}.log" for job in (first, second)}
-    assert {path.name for path in folder.iterdir()} == {"s 1.zarr", "s 1.png", *logs}  # the key went with its folder
-
-
-@pytest.mark.slow
 def test_allocation_ends_when_its_scheduler_cannot_start(
     clean_slurm: ThrowawaySlurm, study: Path, tmp_path: Path
 ) -> None:
@@ -111,22 +80,6 @@ def test_allocation_ends_when_its_scheduler_cannot_start(
     assert "'none0' is not a valid network interface" in log
     assert log.endswith("the scheduler did not start\n")
     assert [path.name for path in tmp_path.iterdir()] == [f"hpcdp-allocation-{job}.log"]
-
-
-@pytest.mark.release  # jobs that start and end as needed are tested with the other two scripts
-def test_script_for_any_cluster_gives_the_bytes_of_a_local_run(
-    clean_slurm: ThrowawaySlurm, study: Path, undisturbed: str, tmp_path: Path
-) -> None:
-    """The example for other batch systems, with the class of the batch system that is here."""
-    shutil.copy(ROOT / "workflows" / "examples" / "any_batch_system.py", tmp_path / "anywhere.py")
-    store = tmp_path / "s.zarr"
-    command = [sys.executable, "anywhere.py", "SLURMCluster", str(study), str(store)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("True [")
-    assert show(store) == undisturbed
-    assert len(clean_slurm.jobs("dask-worker")) == 2
-    assert not list(tmp_path.glob(".dask-jobqueue.*"))  # the certificate
 
 
 @pytest.mark.parametrize("script, lacks", [("elastic", 2), ("elastic", 1), ("allocation", 1)])

@@ -1,12 +1,11 @@
 """Runs on SLURM whose driver is killed, whose chunk kills workers, or who get no worker: nothing is lost, all is said."""
 
-import re
 import signal
 import time
 from pathlib import Path
 
 import pytest
-from commands import SEED, Chunk, call, calls, committed, hpcdp, show, started, stored_problem
+from commands import SEED, Chunk, call, calls, committed, show, started, stored_problem
 from disturbed import ACTIVE, BUSY, IDLE, ROWS, Disturbed, wait_until
 from journals import records
 from throwaway import ThrowawaySlurm
@@ -103,18 +102,6 @@ def test_no_worker(
     assert all(f"tried again in {seconds} s" in line for seconds, line in zip((5, 10), tries, strict=False))
     call("resume", run.store, "--cluster", scheduler)
     assert show(run.store) == undisturbed
-
-
-def test_more_workers_than_files(tmp_path: Path, clean_slurm: ThrowawaySlurm) -> None:
-    """Refused before any job is submitted: a scheduler that can accept no more of them would wait for ever."""
-    run = Disturbed(tmp_path, clean_slurm, pause=0)
-    run.profile.write_text(run.profile.read_text().replace("jobs = 2", "jobs = 16"))
-    limited = ["/bin/sh", "-c", 'ulimit -n 48 && exec "$@"', "sh"]
-    words = ("run", run.study, "--store", run.store, "--cluster", run.profile)
-    done = hpcdp(*words, folder=tmp_path, prefix=limited, code=2)
-    message = done.stderr.splitlines()[-1]
-    assert re.match(r"hpcdp: a run on Dask's workers: needs \d+ open files .* given: a limit of 48 \(", message)
-    assert run.jobs() == []
 
 
 @pytest.mark.promise

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 OPENDP = ["opendp==0.16.0"]
-OPENDP_SATURATING, OPENDP_SPLIT = ["opendp==0.4.0"], ["opendp==0.5.0"]  # sums before and after they were mended
 NBCLIENT = ["nbclient==0.10.2", "ipykernel==6.29.5"]
 DP_ACCOUNTING = ["dp-accounting==0.6.0"]
 DIFFPRIVLIB = ["diffprivlib==0.6.6", "scikit-learn<1.6"]
@@ -70,16 +69,6 @@ def opendp_fixture() -> Path:
     """The folder from which OpenDP is imported, by hpcdp's own Python."""
     (found,) = environment_with(OPENDP).glob("lib/python*/site-packages")
     return found
-
-
-@pytest.fixture(scope="session", name="opendp_sums")
-def opendp_sums_fixture() -> tuple[Path, Path]:
-    """The folders from which OpenDP is imported whose sums depend on the order of rows, and in which they are mended."""
-    (wrong,), (mended,) = (
-        tuple(environment_with(packages).glob("lib/python*/site-packages"))
-        for packages in (OPENDP_SATURATING, OPENDP_SPLIT)
-    )
-    return wrong, mended
 
 
 @pytest.fixture(scope="session", name="dp_accounting")

@@ -143,27 +143,6 @@ def test_orientations_of_an_asymmetric_curve(orientation):
     np.testing.assert_allclose(given.deltas, [0.4, 0.2, 0.3, 1 - 0.5 * 0.9])
 
 
-<<<<<<< HEAD
-=======
-# Power
-
-
-@pytest.mark.parametrize(
-    "draw, claim, batch, budget, runs, most",
-    [
-        pytest.param(normals(1.0), GaussianShift(0.5), 100, 800, 21, 400, marks=pytest.mark.slow),
-        (normals(1.5), GaussianShift(0.8), 20, 400, 21, 200),
-        pytest.param(laplaces(1.2), LaplaceShift(0.6), 20, 600, 21, 300, marks=pytest.mark.slow),
-        (normals(2.0), GaussianShift(1.0), 10, 150, 21, 100),
-        (dpsgd(10), toy_dpsgd_pair(updates=5), 100, 1000, 5, 1000),
-    ],
-)
-def test_false_claims_are_refuted(draw, claim, batch, budget, runs, most):
-    lines = lines_of(claim)
-    assert np.median([samples_until_refuted(draw, lines, KNN, batch, budget, [9, run]) for run in range(runs)]) <= most
-
-
->>>>>>> be5e0b35f0c75526dd58b3f28de2dedbfb465505
 # State
 
 
@@ -227,36 +206,9 @@ def test_scores_may_be_infinite_or_all_equal():
 @pytest.mark.parametrize(
     "call, message",
     [
-<<<<<<< HEAD
-        (
-            lambda: Lines(np.array([0.5]), np.array([0.4])),
-            r"delta at eta 0.5: 0.4 was given; accepted: a number from 0.5 to 1",
-        ),
-        (lambda: Lines(np.array([0.0]), np.array([1.0])), "etas"),
-        (lambda: Lines(np.ones(2), np.ones(3)), "one shape"),
-        (lambda: lines_of(GaussianShift(1.0).tradeoff, "sideways"), "orientation: 'sideways' was given"),
-        (lambda: Rules(cautions=()), "cautions"),
-        (lambda: Wealth.from_dict({"logs": []}), "wealth"),
-        (
-            lambda: settle(place_bet(lines_of(LaplaceShift(1.0).tradeoff), *np.eye(2)), np.ones(2), np.ones(3)),
-            "scores of D",
-        ),
-        (
-            lambda: place_bet(lines_of(LaplaceShift(1.0).tradeoff), np.array([np.nan]), np.ones(1)),
-            "scores: 'a NaN' was given",
-        ),
-        (lambda: place_bet(lines_of(LaplaceShift(1.0).tradeoff), np.ones(0), np.ones(0)), "practice"),
-        (lambda: practise(KNN, np.ones(9), np.ones(10), Rules()), "two equal numbers"),
-        (
-            lambda: play([Wealth()], [lines_of(LaplaceShift(1.0).tradeoff)], KNN, (np.ones(1),) * 2, (np.ones(1),) * 2),
-            "after 1 samples",
-        ),
-        (lambda: play([], [], KNN, (np.ones(1),) * 2, (np.ones(1), np.ones(2))), "batch: outputs of D and of D'"),
-=======
         (lambda: lines_of(GaussianShift(1.0), "sideways"), "orientation: 'sideways' was given"),
         (lambda: Wealth.from_dict({"logs": []}), "wealth"),
         (lambda: Wealth.from_dict({"logs": [None], "peak": 0, "samples": 0}), "logs: None was given"),
->>>>>>> be5e0b35f0c75526dd58b3f28de2dedbfb465505
     ],
 )
 def test_refusals(call, message):
