@@ -296,8 +296,8 @@ class ImportanceSampling(TapeResults):
             "cut-offs are included; asymptotic. The learned sets may miss part of δ. approx ≤: the one-sided normal limit above "
             "δ̂ at the confidence level, at one ε at a time; asymptotic, no limit of δ.",
             "up to the leftover ≥ X: X alone is no bound on δ. The bound is X − e^ε·r, for all pairs, directions and ε together "
-            f"with confidence {sure}; finite-sample. Draws from proposals tell nothing of outputs with a weight above the cut-off. "
-            "The leftover r is the probability of such outputs in the set of X: under D′ (forward) or D (reverse).",
+            f"with confidence {sure}; finite-sample. Draws from proposals tell nothing of outputs with a weight above the "
+            "cut-off. The leftover r is the probability of such outputs in the set of X: under D′ (forward) or D (reverse).",
             f"certified ≥: δ is at least this, for all pairs, directions and ε together with confidence {sure}; finite-sample, "
             "with the limit of r that plain draws give. No number here bounds δ from above with certainty.",
         ]
