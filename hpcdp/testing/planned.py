@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,8 +44,7 @@ Draws = Callable[[int, str, int], Outputs]
 """Draws fresh outputs of a side, 0 for D and 1 for D', of a stage: so many."""
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(NamedTuple):
     """Draws of each database that learn, choose and test."""
 
     learn: int
@@ -73,18 +72,13 @@ class Declared:
     seconds: float
     weight: int
     level: float
-    draws: tuple[int, int, int]
+    draws: Sizes
     power: float
-
-    @property
-    def sizes(self) -> Sizes:
-        """Draws of each database."""
-        return Sizes(*self.draws)
 
     @property
     def digest(self) -> str:
         """Of what was planned together. People may change the weight; the level must be the share that it has."""
-        planned = asdict(self) | {"draws": list(self.draws)}
+        planned = asdict(self) | {"draws": [*self.draws]}
         return digest_json([planned[name] for name in sorted(planned.keys() - {"weight", "level"})])
 
 

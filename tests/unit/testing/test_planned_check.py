@@ -170,7 +170,7 @@ def constant(database, size, rng):
 @pytest.mark.parametrize(("function", "said"), [(same_seed, "identical outputs"), (same_noise, "again and again")])
 def test_draws_that_depend_on_each_other_are_an_error(function, said):
     given = {"claim": "dp(epsilon=1)", "catches": "laplace(epsilon=2)", "seconds": 1.0}
-    declared = Declared(**given, weight=1, level=1e-3, draws=(500, 500, 1000), power=0.99)
+    declared = Declared(**given, weight=1, level=1e-3, draws=Sizes(500, 500, 1000), power=0.99)
     with pytest.raises(MechanismError, match=said):
         make(Check("test::depends#1", function, np.array([1.0]), np.array([0.0]), **given), declared)
     for independent in (two_valued, constant):
@@ -183,7 +183,7 @@ def test_draws_that_depend_on_each_other_are_an_error(function, said):
 @pytest.mark.slow
 def test_a_verdict_is_kept_by_all_that_it_rests_on():
     given = {"claim": "dp(epsilon=1)", "catches": "laplace(epsilon=2)", "seconds": 1.0}
-    declared = Declared(**given, weight=1, level=1e-3, draws=(500, 500, 1000), power=0.99)
+    declared = Declared(**given, weight=1, level=1e-3, draws=Sizes(500, 500, 1000), power=0.99)
     check = Check("test::good#1", two_valued, np.array([1.0]), np.array([0.0]), **given)
     lock = threading.Lock()
     others = [
