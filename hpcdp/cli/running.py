@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,10 @@ from hpcdp.cli.reading import default_plot, verify
 from hpcdp.engine.progress import on_stderr
 from hpcdp.engine.stopping import GRACE, Stop, stopped_by_signals
 from hpcdp.errors import DONE, FAILED, StudyError
+from hpcdp.mechanisms import BUILTINS, STORED
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import foreign
 from hpcdp.store.root import open_latest
-
-# An object's name, a program, or 10⁷ test outputs, most likely; processes too many do nothing, and end.
-_NEEDS_PROCESSES = re.compile(r"[\"'][\w./-]+:\w|\bcommand\b|\btest\s*=\s*(\d[\d_]{7,}|[\d.]+e\+?([7-9]|1\d))")
 
 
 def plan(options: argparse.Namespace) -> None:
@@ -52,26 +49,23 @@ def plan(options: argparse.Namespace) -> None:
 
 def risk(options: argparse.Namespace) -> None:
     """The same of a study with [at_risk]."""
-    _run(options, at_risk=True)
+    _run(options, parse_early(options.study), at_risk=True)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run a study, or go on with its store, and verify its claim where that is asked for; the exit code."""
-    if options.verify:
-        from hpcdp.study.file import Study
-
-        if Study.from_toml(options.study).study.claim is None:
-            raise StudyError(f"--verify: {options.study} makes no claim; accepted: a study with study.claim")
-    store = _run(options)
+    study = parse_early(options.study)
+    if options.verify and study.study.claim is None:
+        raise StudyError(f"--verify: {options.study} makes no claim; accepted: a study with study.claim")
+    store = _run(options, study)
     if not options.verify:
         return DONE
     print(flush=True)
     return verify(argparse.Namespace(store=store, claim=None, format="table", incomplete=False, show_rows=False))
 
 
-def _run(options: argparse.Namespace, at_risk: bool = False) -> Path:
+def _run(options: argparse.Namespace, parsed: Any, at_risk: bool = False) -> Path:
     """The store. at_risk: whether the study has [at_risk]."""
-    parsed = parse_early(options.study)
     from hpcdp.driver.driver import read_study
 
     where = placed(options)
@@ -120,15 +114,14 @@ def say(text: str) -> None:
 
 
 def parse_early(path: str) -> Any:
-    """A study, as its file says; processes start while this one loads its libraries where code is named, or much is drawn."""
-    with suppress(OSError):  # which the study's reader explains
-        if Path(path).is_file() and _NEEDS_PROCESSES.search(Path(path).read_text("utf-8", "replace")):
-            from hpcdp._base.node import start_early
-
-            start_early()
+    """A study, as its file says; processes start while this one loads its libraries where code is named."""
+    from hpcdp._base.node import start_early
     from hpcdp.study.file import Study
 
-    return Study.from_toml(path)
+    study = Study.from_toml(path)
+    if study.mechanism.call not in (*BUILTINS, STORED):
+        start_early()
+    return study
 
 
 def placed(options: argparse.Namespace) -> Any:

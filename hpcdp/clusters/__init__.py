@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcdp._base.asked import option, wrong
 from hpcdp._base.signals import kept_handlers
 from hpcdp.clusters import slurm
-from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.executors import TaskExecutor
 from hpcdp.clusters.profile import Profile
 from hpcdp.errors import StoreError, StudyError
@@ -32,16 +31,15 @@ _PATIENCE = 300.0  # seconds without a worker of somebody's own scheduler
 
 @dataclass(frozen=True)
 class Where:
-    """A place that was named: a cluster profile, a scheduler's address, the file of a scheduler, or this machine."""
+    """A place that was named: a cluster profile, a scheduler, or this machine. to: how Dask is told of the scheduler."""
 
     profile: Profile | None = None
-    address: str | None = None
-    scheduler_file: Path | None = None
+    to: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_here(self) -> bool:
         """Whether it is this machine, with workers of the run's own."""
-        return self.profile is None and self.address is None and self.scheduler_file is None
+        return self.profile is None and not self.to
 
     @property
     def slots(self) -> int | None:
@@ -70,7 +68,7 @@ def parse_place(cluster: str) -> Where:
             raise StudyError(
                 f"{option('cluster', cluster)}: it has no port; accepted: such as {cluster.rstrip(':/')}:8786"
             )
-        return Where(address=cluster)
+        return Where(to={"address": cluster})
     if cluster.endswith(".toml"):
         profile = Profile.from_toml(cluster)
         check_profile(profile)
@@ -78,7 +76,7 @@ def parse_place(cluster: str) -> Where:
     if cluster.endswith(".json"):
         if not Path(cluster).is_file():
             raise StudyError(f"{option('cluster', cluster)}: no scheduler file there")
-        return Where(scheduler_file=Path(cluster))
+        return Where(to={"scheduler_file": cluster})
     raise StudyError(f"{option('cluster', repr(cluster))} was given; accepted: {_ACCEPTED}")
 
 
@@ -95,10 +93,16 @@ def silence_dask() -> None:
 def check_profile(profile: Profile) -> None:
     """Refuse a profile that cannot work on this machine, before anything is written."""
     slurm.check_installed()
-    if profile.cluster.driver == "allocation":
-        from hpcdp.clusters.allocation import check_allocation
-
-        check_allocation(profile)
+    if profile.cluster.driver != "allocation":
+        return
+    nodes = os.environ.get("SLURM_JOB_NUM_NODES")
+    if "SLURM_JOB_ID" not in os.environ or nodes is None:
+        raise StudyError(
+            'a profile with cluster.driver = "allocation" runs inside its own job: hpcdp submit STUDY --profile …, '
+            "or sbatch a script like slurm/allocation.sh"
+        )
+    if int(nodes) < profile.size.most:
+        raise StudyError(f"size.nodes: at most the {nodes} nodes of this job; given: {profile.size.most}")
 
 
 def connect(
@@ -111,32 +115,15 @@ def connect(
 ) -> AbstractContextManager[OnDask]:
     """Workers of a Dask scheduler; whatever this started ends with the context. StoreError when no scheduler answers."""
     if where.profile is not None:
+        with kept_handlers():  # dask-jobqueue takes Ctrl-C for itself when it is imported
+            from hpcdp.clusters.jobs import open_jobs
         assert folder is not None
-        return _open_profile(where.profile, folder, generation, note)
-    if where.address is not None or where.scheduler_file is not None:
+        return open_jobs(where.profile, folder, generation, note)
+    if where.to:
         return _attach(where, note)
     from hpcdp.clusters.scheduler import open_local
 
     return open_local(workers or default_workers(), dashboard)
-
-
-@contextmanager
-def _open_profile(
-    profile: Profile, folder: JobFolder, generation: int, note: Callable[[str], None]
-) -> Iterator[OnDask]:
-    with kept_handlers():  # dask-jobqueue takes Ctrl-C for itself when it is imported
-        if profile.cluster.driver == "allocation":
-            from hpcdp.clusters.allocation import open_allocation as open_profile
-        else:
-            from hpcdp.clusters.jobs import open_jobs as open_profile
-    Certificate.remove_up_to(folder.keys, generation)
-    certificate = Certificate.create(folder.key(generation)) if profile.cluster.tls else None
-    try:
-        with open_profile(profile, folder, certificate, note) as executor:
-            yield executor
-    finally:
-        if certificate:
-            certificate.remove()
 
 
 @contextmanager
@@ -146,7 +133,7 @@ def _attach(where: Where, note: Callable[[str], None]) -> Iterator[OnDask]:
 
     from hpcdp.clusters.remote import open_on_dask
 
-    name = where.address or str(where.scheduler_file)
+    (name,) = where.to.values()
     if name.startswith("tls://") and Security().get_connection_args("client").get("ssl_context") is None:
         raise StoreError(
             f"{name} asks for a TLS certificate; given: none; accepted: the export lines that hpcdp certificate FOLDER printed, "
@@ -157,9 +144,8 @@ def _attach(where: Where, note: Callable[[str], None]) -> Iterator[OnDask]:
             f"{name} is an address without TLS, which Dask's settings in this shell ask for (as hpcdp certificate FOLDER prints "
             f"them); accepted: tls{name[3:]}"
         )
-    to = {"address": where.address} if where.address else {"scheduler_file": str(where.scheduler_file)}
     try:
-        client = Client(**to, timeout="20s", set_as_default=False)
+        client = Client(**where.to, timeout="20s", set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise StoreError(f"no Dask scheduler answers at {name}: {error}") from error
     with client:

@@ -10,36 +10,27 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hpcdp.clusters.slurm import ACTIVE, SlurmError
+from hpcdp._base.files import replaced
+from hpcdp.clusters.slurm import Job, JobFolder, SlurmError
 
 if TYPE_CHECKING:
     from distributed import SpecCluster
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds between tries to start units that fail
+_AT_ONCE = 8  # units that are being started
 _POLITE = 10.0  # seconds in which dismissed workers may leave by themselves
 _REFUSED, _RELEASED = "REFUSED", "RELEASED"
 
 
 @dataclass
-class Unit:
-    """name: of its worker too. seconds: how long it has run."""
+class Unit(Job):
+    """A job or step of workers. name: of its worker too."""
 
-    name: str
-    id: str = ""
-    state: str = "PENDING"
-    seconds: int = 0
-    cores: int = 0
-    node: str = ""
-    reason: str = ""
     has_connected: bool = False
-
-    @property
-    def is_active(self) -> bool:
-        """Whether it runs or may still run."""
-        return self.state in ACTIVE
 
     def refuse(self, reason: str) -> None:
         """It could not be started."""
@@ -51,12 +42,26 @@ class Units(ABC):
 
     word: str
 
-    def __init__(self, cluster: SpecCluster) -> None:
+    def __init__(self, cluster: SpecCluster, cores: int, folder: JobFolder, script: Callable[[str], str]) -> None:
+        """script: of a worker's name."""
         self._cluster: Any = cluster
+        self._cores, self._folder, self._script, self._count = cores, folder, script, 0
+
+    def start(self, count: int) -> list[Unit]:
+        """Start some, whose names were never used: a worker of a lost job may still be connected under its own."""
+        self._count += count
+        numbers = [str(number) for number in range(self._count - count + 1, self._count + 1)]
+        units = [Unit(number, f"{self._folder.name}-{number}", cpus=self._cores) for number in numbers]
+        scripts = [self._script(unit.name) for unit in units]
+        with replaced(self._folder.worker_script) as new:
+            new.write_text(scripts[-1])
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(self._start, units, scripts))
+        return units
 
     @abstractmethod
-    def start(self, count: int) -> list[Unit]:
-        """Start some; one that could not be started comes back refused, with the reason."""
+    def _start(self, unit: Unit, script: str) -> None:
+        """Start one, or refuse it with the reason."""
 
     @abstractmethod
     def look(self, units: Sequence[Unit]) -> None:
@@ -64,7 +69,7 @@ class Units(ABC):
 
     @abstractmethod
     def end(self, units: Sequence[Unit]) -> None:
-        """End those that run, and forget all of them."""
+        """End those that run."""
 
     def dismiss(self) -> None:
         """Ask all connected workers to leave, upon which their units end by themselves."""
@@ -141,7 +146,7 @@ class Fleet:
             "active": [{key: getattr(u, key) for key in ("id", "state", "node", "seconds", "reason")} for u in active],
             "ended": {state: states.count(state) for state in sorted(set(states))},
             "started": sum(bool(u.seconds) for u in [*active, *ended]),
-            "core_seconds": sum(u.seconds * u.cores for u in [*active, *ended]),
+            "core_seconds": sum(u.seconds * u.cpus for u in [*active, *ended]),
             "workers": self._crowd,
         }
 

@@ -12,23 +12,22 @@ import os
 import pickle
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import dask
-from distributed import CancelledError, Client, KilledWorker, SpecCluster, Worker, WorkerPlugin
+from distributed import CancelledError, Client, KilledWorker, Worker, WorkerPlugin
 from distributed import Future as DaskFuture
 
 from hpcdp._base.node import NodeExecutor
 from hpcdp._base.raised import carried, describe_raised
 from hpcdp.clusters.executors import SPARE_FILES, Call, Hear, TaskExecutor, may_open, open_files
-from hpcdp.clusters.fleet import Fleet, Units
-from hpcdp.clusters.profile import Profile
+from hpcdp.clusters.fleet import Fleet
 from hpcdp.errors import HpcdpError, PlaceError
 from hpcdp.store.copies import StoreCopy
 from hpcdp.store.layout import COPY
@@ -38,7 +37,6 @@ _FRESH = 2.0  # seconds for which a count of threads is believed
 _ANSWER = 5.0  # seconds in which a scheduler that lives answers; one that is frozen must not stop who asks
 _PAUSE = 0.5  # seconds from one try to fetch a result to the next
 _TRIES = 10  # to read a result that is there
-_MEMORY = 0.95  # of a job's memory that its tasks may take: beyond, a batch system kills all of the job
 
 
 class NodePlugin(WorkerPlugin):
@@ -204,15 +202,3 @@ def open_on_dask(
     finally:
         with suppress(OSError, RuntimeError, ValueError, TimeoutError):  # no scheduler, or nothing was prepared
             client.unregister_worker_plugin(executor.name)
-
-
-def open_fleet(
-    ending: ExitStack, cluster: SpecCluster, units: Units, profile: Profile, note: Callable[[str], None]
-) -> OnDask:
-    """A client of a cluster and a fleet of units for it, started; both end, the fleet first, with `ending`."""
-    client = ending.enter_context(Client(cluster, set_as_default=False))
-    fleet = Fleet(units, profile.jobs_for, profile.cluster.poll, note)
-    ending.callback(fleet.close)
-    fleet.start()
-    memory = int(_MEMORY * profile.worker.memory)
-    return ending.enter_context(open_on_dask(client, profile.cluster.no_worker_timeout, fleet, memory))

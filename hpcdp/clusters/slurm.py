@@ -12,7 +12,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,17 +34,17 @@ class SlurmError(HpcdpError, RuntimeError):
     """A SLURM command failed or did not answer; its message is what SLURM said, in one line."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Job:
     """A job as `squeue` shows it. seconds: how long it has run; cpus: how many it has; reason: why it waits."""
 
     id: str
     name: str
-    state: str
-    seconds: int
-    node: str
-    cpus: int
-    reason: str
+    state: str = "PENDING"
+    seconds: int = 0
+    node: str = ""
+    cpus: int = 0
+    reason: str = ""
 
     @property
     def is_active(self) -> bool:
@@ -65,9 +65,9 @@ def outside_a_job() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k in kept or (not k.startswith("SLURM") and k not in ENVIRONMENT)}
 
 
-def submit(script: str, arguments: Sequence[str] = ()) -> str:
-    """Submit a script; the job's id."""
-    return call("sbatch", "--parsable", *arguments, script).strip().partition(";")[0]
+def submit(*arguments: str, given: str = "") -> str:
+    """Submit a script, or the text that is given; the job's id."""
+    return call("sbatch", "--parsable", *arguments, given=given).strip().partition(";")[0]
 
 
 def jobs_named(names: Iterable[str]) -> list[Job]:
@@ -93,7 +93,7 @@ def cancel(ids: Iterable[str], *how: str) -> None:
         call("scancel", "--quiet", *how, *jobs, accept=(0, 1))
 
 
-def call(*command: str, accept: Sequence[int] = (0,), environment: Mapping[str, str] | None = None) -> str:
+def call(*command: str, accept: Sequence[int] = (0,), given: str = "") -> str:
     """Run a command outside this process's own job; what it prints. SlurmError when it fails or does not answer."""
     try:
         done = subprocess.run(
@@ -102,8 +102,8 @@ def call(*command: str, accept: Sequence[int] = (0,), environment: Mapping[str, 
             text=True,
             timeout=_TIMEOUT,
             check=False,
-            env=dict(environment) if environment is not None else outside_a_job(),
-            stdin=subprocess.DEVNULL,
+            env=outside_a_job(),
+            input=given,
         )
     except subprocess.TimeoutExpired:
         raise SlurmError(f"{command[0]} did not answer in {_TIMEOUT:.0f} s") from None

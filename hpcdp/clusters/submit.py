@@ -94,7 +94,7 @@ def submit_next(layout: Layout, folder: JobFolder) -> str:
         raise StoreError(f"the last {_VAIN} jobs did nothing: no further one is submitted")
     after = [f"--dependency=afterany:{os.environ['SLURM_JOB_ID']}"] if "SLURM_JOB_ID" in os.environ else []
     try:
-        return slurm.submit(str(folder.driver_script), after)
+        return slurm.submit(*after, str(folder.driver_script))
     except slurm.SlurmError as error:
         again = shlex.join(["sbatch", str(folder.driver_script)])
         raise StoreError(f"the next job was refused: {error}; go on with: {again}") from None

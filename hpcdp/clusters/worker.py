@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 import sys
-from typing import Any
 
 from dask_jobqueue.slurm import SLURMJob
 
@@ -14,48 +12,26 @@ from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.profile import Profile
 from hpcdp.clusters.scheduler import SETTINGS
 from hpcdp.clusters.scratch import private_lines
-from hpcdp.clusters.slurm import JobFolder, clock, outside_a_job
+from hpcdp.clusters.slurm import JobFolder, clock
 
 _DEATH_TIMEOUT = 60  # seconds after which a worker without a scheduler leaves
-_SUBMIT_TIMEOUT = 60.0
 
 
-class WorkerJob(SLURMJob):
-    """A job of workers. `refusal` is why sbatch did not take it."""
-
-    refusal: str | None = None
-
-    async def start(self) -> None:
-        """Submit; a refusal is kept rather than raised, because Dask would lose the others with it."""
-        try:
-            await super().start()
-        except (RuntimeError, ValueError, TimeoutError, OSError) as error:
-            self.refusal = _one_line(error)
-            self.status = type(self.status).running
-
-    async def _submit_job(self, script_filename: str) -> str:
-        command = [*shlex.split(self.submit_command), script_filename]
-        return str(await asyncio.wait_for(self._call(command, env=outside_a_job()), _SUBMIT_TIMEOUT))
-
-    async def close(self) -> None:
-        """Cancel; a job that was refused has nothing to cancel."""
-        await super().close()
-        self.status = type(self.status).closed
+def protocol(certificate: Certificate | None) -> str:
+    """Of Dask's addresses."""
+    return "tls://" if certificate else "tcp://"
 
 
-def job_arguments(
-    profile: Profile,
-    folder: JobFolder,
-    certificate: Certificate | None,
-    end: float | None = None,
-) -> dict[str, Any]:
-    """Keyword arguments of a WorkerJob. end: when its job ends (seconds since 1970), if that is not a walltime away."""
+def worker_script(
+    address: str, profile: Profile, folder: JobFolder, certificate: Certificate | None, end: float | None, name: str
+) -> str:
+    """The script of the job of a worker. end: when its job ends (seconds since 1970), if that is not a walltime away."""
     site, worker = profile.cluster, profile.worker
     lifetime = worker.walltime - site.drain // 8  # after the preload's last moment: Dask would cut a task short
     python = site.python or shlex.quote(sys.executable)
     extra = ["--lifetime", f"{lifetime}s", "--preload", "hpcdp.clusters.preload", "--no-dashboard"]
     extra += ["--worker-class", "hpcdp.clusters.scheduler.QuietWorker"]
-    return {
+    arguments = {
         "cores": worker.slots,
         "processes": 1,
         "nanny": False,
@@ -66,7 +42,7 @@ def job_arguments(
         "queue": worker.queue,
         "account": worker.account,
         "interface": site.interface,
-        "protocol": "tls://" if certificate else "tcp://",
+        "protocol": protocol(certificate),
         "python": python,
         "job_name": folder.name,
         "death_timeout": str(_DEATH_TIMEOUT),
@@ -75,6 +51,7 @@ def job_arguments(
         "job_script_prologue": [*site.prologue, *worker_exports(profile, certificate, end)],
         "worker_extra_args": extra,
     }
+    return str(SLURMJob(address, name=name, **arguments).job_script())
 
 
 def log_directives(folder: JobFolder, name: str) -> list[str]:
@@ -101,10 +78,3 @@ def worker_exports(profile: Profile, certificate: Certificate | None, end: float
         f"export HPCDP_DRAIN={profile.cluster.drain}",
         *(f"export {name}={shlex.quote(value)}" for name, value in values.items()),
     ]
-
-
-def _one_line(error: BaseException) -> str:
-    """What sbatch said, out of dask-jobqueue's report of its command."""
-    text = str(error)
-    said = text.partition("stderr:\n")[2].strip() or text.strip()
-    return " ".join(said.split()) or ("sbatch did not answer" if isinstance(error, TimeoutError) else repr(error))

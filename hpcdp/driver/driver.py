@@ -103,7 +103,7 @@ def run(
     with progress_shown(progress) as display:
         where = parse_place(cluster)
         problem, trial = resolve(parsed, display.note, where.library_threads)
-        knows_workers = client is None and where.address is None and where.scheduler_file is None
+        knows_workers = client is None and not where.to
         if knows_workers and not is_store(root) and (words := drawing_words(problem, trial, workers, where.profile)):
             display.note(words)
         return run_problem(problem, trial, root, options, display)

@@ -7,9 +7,8 @@ sampling). It keeps the order of the rows. Draws come in blocks, so that the noi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +36,7 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Kinds:
+class Kinds(NamedTuple):
     """The kinds of batches of a database whose equal neighbouring rows form runs."""
 
     counts: Ints  # (kinds, runs), how many rows each run gives
@@ -71,7 +69,7 @@ def enumerate_batches(lengths: tuple[int, ...], batch: int | None, rate: float |
     if len(lengths) > _MOST_NUMBERS:
         return None
     if batch == rows:
-        return _kinds(np.array([lengths], np.int64).reshape(1, len(lengths)), np.ones(1))
+        return Kinds(np.array([lengths], np.int64).reshape(1, len(lengths)), np.ones(1))
     used, log_weight = np.zeros(1, np.int64), np.zeros(1)
     steps: list[tuple[NDArray[np.intp], Ints]] = []
     left = rows
@@ -98,13 +96,7 @@ def enumerate_batches(lengths: tuple[int, ...], batch: int | None, rate: float |
         chosen = before[chosen]
     # A run's own factorial is the same in every kind, so it falls out here.
     weights = np.exp(log_weight - log_weight.max())
-    return _kinds(counts, weights / weights.sum())
-
-
-def _kinds(counts: Ints, probabilities: Array) -> Kinds:
-    counts.setflags(write=False)
-    probabilities.setflags(write=False)
-    return Kinds(counts, probabilities)
+    return Kinds(counts, weights / weights.sum())
 
 
 def draw_places(

@@ -59,30 +59,6 @@ class CallableMechanism:
     def _call(function: Callable[..., Any], parameters: dict[str, Any], database: Any, rng: np.random.Generator) -> Any:
         return function(database, rng=rng, **parameters)
 
-    def draw_alone(
-        self,
-        database: Callable[[], Any],
-        size: int,
-        rngs: Callable[[int], Any],
-        keep: Callable[[Any], Any],
-    ) -> list[Any]:
-        """`size` outputs, each of a call, a copy of the database and a generator of its own, guarded once for all of them."""
-        kept = []  # of what a call returns for one output, what `keep` makes of it
-        with Blamed("the mechanism", MechanismError) as guard:
-            for number in range(size):
-                rng = rngs(number)
-                try:
-                    arguments = self._arguments(rng)
-                    if self.vectorised:
-                        outputs = plain_outputs(self.function(database(), size=1, **arguments))
-                    else:
-                        outputs = [plain_output(self.function(database(), **arguments))]
-                    guard.end_copy()
-                    kept.append(keep(outputs))
-                finally:
-                    rng.close()
-        return kept
-
     def draw_each(self, databases: NDArray[Any], rng: np.random.Generator) -> Any:
         """One output of each database (size, rows) or (size, rows, columns), by the function's own `each`; None without."""
         each = getattr(self.function, "each", None)

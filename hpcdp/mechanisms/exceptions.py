@@ -19,7 +19,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -45,26 +45,18 @@ Call = Callable[[Any, np.random.Generator], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class _Start:
-    """What a fresh process begins with: the call as a pickle, variables, folder and path, all before anything was drawn here."""
+class Catching:
+    """Calls of which some exceptions are outputs. names: of their classes, "module:Class".
 
+    A fresh process begins with body, a pickle of the call, variables, folder and path, all before anything was drawn here.
+    """
+
+    call: Call
+    names: tuple[str, ...]
     body: bytes
     environment: dict[str, str]
     folder: str | None
     path: list[str]
-
-
-# by the mechanism's name: later draws of this process may change variables and closures
-_starts: dict[str, _Start] = {}
-
-
-@dataclass(frozen=True, eq=False)
-class Catching:
-    """Calls of which some exceptions are outputs. names: of their classes, "module:Class"."""
-
-    call: Call
-    names: tuple[str, ...]
-    start: _Start
 
     @classmethod
     def of(cls, call: partial[Any], raises: Sequence[str], folder: Path, path: str, digest: str | None) -> Catching:
@@ -79,8 +71,8 @@ class Catching:
             place = None
             with suppress(OSError):  # the folder was removed
                 place = os.getcwd()
-            _starts[key] = _Start(body, dict(os.environ), place, list(sys.path))
-        return cls(call, names, _starts[key])
+            _starts[key] = cls(call, names, body, dict(os.environ), place, list(sys.path))
+        return replace(_starts[key], call=call)
 
     def draw(self, database: Any, size: int, rng: np.random.Generator) -> list[Any]:
         """`size` outputs, of which some may be Raised; what else the mechanism raises becomes a MechanismError."""
@@ -118,12 +110,14 @@ class Catching:
 
     def _run(self, calls: list[Any], answer: IO[str], said: IO[str]) -> int:
         """Have a fresh process repeat calls, and end what it leaves behind; its exit code."""
-        start, handle = self.start, answer.fileno()
-        code = f"import sys; sys.path[:] = {start.path!r}; from hpcdp.mechanisms.exceptions import repeat; repeat({handle})"
+        handle = answer.fileno()
+        code = (
+            f"import sys; sys.path[:] = {self.path!r}; from hpcdp.mechanisms.exceptions import repeat; repeat({handle})"
+        )
         process = subprocess.Popen(
             [sys.executable, "-P", *["-O"] * sys.flags.optimize, "-c", code],
-            env=start.environment,
-            cwd=start.folder,
+            env=self.environment,
+            cwd=self.folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=said,
@@ -131,11 +125,15 @@ class Catching:
             start_new_session=True,
         )
         try:
-            process.communicate(pickle.dumps((start.body, calls)))
+            process.communicate(pickle.dumps((self.body, calls)))
             return process.returncode
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+# by the mechanism's name: later draws of this process may change variables and closures
+_starts: dict[str, Catching] = {}
 
 
 def repeat(answer: int) -> None:

@@ -21,7 +21,7 @@ from hpcdp.mechanisms.outputs import Outputs
 from hpcdp.mechanisms.special import count_special
 from hpcdp.notions.dependence import COLUMNS, count_in_order, looked_thresholds
 from hpcdp.notions.resolution import share_level
-from hpcdp.notions.spectrum import make_cells
+from hpcdp.notions.spectrum import exceedances, make_cells
 from hpcdp.store.results import Arrays
 from hpcdp.store.stages import Stage
 from hpcdp.study.problem import Problem
@@ -101,6 +101,13 @@ def training_counts(index: Index, key: str, wanted: Sequence[float]) -> Exceed:
     """Counts on training outputs, for what is decided before testing; −1 in columns that are missing."""
     known = index.learned.get(key, {})
     return Exceed.pick(((t, np.asarray(known[t]["training"], np.int64)) for t in sorted(known)), wanted)
+
+
+def taught(problem: Problem, index: Index, keys: Sequence[str], epsilons: Floats) -> tuple[Ints, Ints]:
+    """What training showed of pairs, by their keys: outputs in sets, (pairs, 2, ε, 2), −1 unknown; of how many, (pairs, 2)."""
+    counts = [training_counts(index, key, problem.thresholds.tolist()) for key in keys]
+    exceed = [exceedances(c.above, c.below, problem.thresholds, epsilons) for c in counts]
+    return np.stack(exceed), np.stack([c.samples for c in counts])
 
 
 class ClassCounts(Adder):

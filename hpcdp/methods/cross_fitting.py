@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from hpcdp.losses import validate_parameters
 from hpcdp.losses._alone import refuse_batch_dependent
 from hpcdp.losses.protocol import Loss, Outputs, Side, ascending
 from hpcdp.methods.choice import describe_reuse, part_seconds
-from hpcdp.methods.classes import Exceed
+from hpcdp.methods.classes import Exceed, threshold_sets
 from hpcdp.methods.sample_split.derive import estimates_of, threshold_of
 from hpcdp.notions.accuracy import resample_classes, share_radius, worst_share_error
 from hpcdp.notions.prequential import block_bounds, blocks, make_reused_cells, prequential_lower
@@ -72,7 +72,7 @@ class CrossFitting(Method):
         series = [
             Series("reuse", pool, problem.pair_laws[pair], stage, pair, columns)
             for pool, pair in sorted(pools, key=lambda item: place[problem.pair_laws[item[1]][0]])
-            for columns in _column_sets(index, pool, wanted)
+            for columns in threshold_sets(index, pool, wanted, stage)
         ]
         return [Phase(series, counted="learn, count", unit="parts of pairs", reads=("train", "test"))]
 
@@ -209,13 +209,6 @@ def pool_keys(problem: Problem) -> list[str]:
 
 def _cut(problem: Problem) -> Cut:
     return Cut.of(problem.study.estimate.pool)
-
-
-def _column_sets(index: Index, pool: str, wanted: Sequence[float]) -> list[Columns]:
-    """Sets of thresholds that records hold some parts of, and the wanted ones of which they hold none."""
-    known = sorted(index.spans.get(pool, {}))
-    rest = tuple(sorted(set(wanted) - {threshold for columns in known for threshold in columns}))
-    return [columns for columns in known if set(columns) & set(wanted)] + ([rest] if rest else [])
 
 
 def _parts(index: Index, pool: str, parts: int) -> dict[Columns, dict[int, Ints]]:

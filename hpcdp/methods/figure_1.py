@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,39 +38,25 @@ _ONCE = Stage("literal", 1, 1, 1)
 _POINT = "tradeoff"
 
 
-@dataclass(frozen=True)
-class LiteralCell:
-    """What draws and trains for itself: of a direction, or a trade-off point ("tradeoff"). level: its ε, or its η."""
-
-    pair: int
-    direction: str
-    level: float
-
-    @property
-    def is_point(self) -> bool:
-        """Whether it is a trade-off point."""
-        return self.direction == _POINT
-
-    def describe(self) -> str:
-        """Which one, in words."""
-        which = f"eta {self.level}" if self.is_point else f"{self.direction}, epsilon {self.level}"
-        return f"cell of pair {self.pair}, {which}"
-
-    def key(self, problem: Problem) -> str:
-        """It draws for itself, so its key is its stream."""
-        head = ["cell", problem.model_key(self.pair), problem.study.estimate.test]
-        return digest_json([*head, self.direction, self.level])
+def _cells(problem: Problem, levels: Sequence[tuple[str, float]]) -> list[Series]:
+    """What draws and trains for itself, pair by pair: a direction at an ε, or a trade-off point ("tradeoff") at an η."""
+    test, laws = problem.study.estimate.test, problem.pair_laws
+    return [  # each draws for itself, so its key is its stream
+        Series("literal", digest_json(["cell", problem.model_key(n), test, *level]), laws[n], _ONCE, n, item=level)
+        for n in range(len(problem.pairs))
+        for level in levels
+    ]
 
 
-def risk_cells(problem: Problem) -> list[LiteralCell]:
-    """Those of the spectrum, pair by pair, forward before reverse, ε ascending."""
-    levels = [(direction, epsilon) for direction in DIRECTIONS for epsilon in problem.study.estimate.epsilons]
-    return [LiteralCell(pair.number, *level) for pair in problem.pairs for level in levels]
+def risk_cells(problem: Problem) -> list[Series]:
+    """Those of the spectrum, forward before reverse, ε ascending."""
+    epsilons = problem.study.estimate.epsilons
+    return _cells(problem, [(direction, epsilon) for direction in DIRECTIONS for epsilon in epsilons])
 
 
-def point_cells(problem: Problem) -> list[LiteralCell]:
-    """Those of the trade-off points, pair by pair, η ascending."""
-    return [LiteralCell(pair.number, _POINT, eta) for pair in problem.pairs for eta in problem.study.estimate.etas]
+def point_cells(problem: Problem) -> list[Series]:
+    """Those of the trade-off points, η ascending."""
+    return _cells(problem, [(_POINT, eta) for eta in problem.study.estimate.etas])
 
 
 class Figure1(SeriesBySeries):
@@ -92,12 +77,7 @@ class Figure1(SeriesBySeries):
         return ()
 
     def phases(self, problem: Problem, index: Index) -> list[Phase]:
-        cells = [*risk_cells(problem), *point_cells(problem)]
-        series = [
-            Series("literal", cell.key(problem), problem.pair_laws[cell.pair], _ONCE, cell.pair, item=cell)
-            for cell in cells
-        ]
-        return [Phase(series, counted="cells", unit="")]
+        return [Phase([*risk_cells(problem), *point_cells(problem)], counted="cells", unit="")]
 
     def effort(self, problem: Problem, costs: Costs, phase: Phase) -> Effort:
         e = problem.study.estimate
@@ -119,15 +99,16 @@ class Figure1(SeriesBySeries):
         return state_accuracy(study, columns, pairs, size, lambda level, share: risk_radius(level, 2 * size, share))
 
     def describe_series(self, problem: Problem, series: Sequence[Series]) -> str:
-        more = f" and {len(series) - 1} more" if len(series) > 1 else ""
-        return f"{series[0].item.describe()}{more}"
+        (direction, level), more = series[0].item, f" and {len(series) - 1} more" if len(series) > 1 else ""
+        which = f"eta {level}" if direction == _POINT else f"{direction}, epsilon {level}"
+        return f"cell of pair {series[0].pair}, {which}{more}"
 
     def count_series(self, context: Context, series: Series, chunks: range, report: Report) -> dict[str, Any]:
-        return _count(context, series.item, series.key)
+        return _count(context, series)
 
     def arrays(self, problem: Problem, index: Index, epsilons: Floats, run: Run) -> Arrays:
         shape = (len(problem.pairs), 2, epsilons.size)
-        errors = _sums(problem, index, risk_cells(problem), "errors", -1).reshape(shape)
+        errors = _sums(index, risk_cells(problem), "errors", -1).reshape(shape)
         tests, confidence = np.full(shape, 2 * problem.test.total), problem.study.estimate.confidence
         level = share_level(None, shape, 1.0 - confidence)
         cells = make_risk_cells(errors, tests, epsilons, level, confidence)
@@ -177,25 +158,25 @@ class Figure1(SeriesBySeries):
 METHOD = Figure1()
 
 
-def _sums(problem: Problem, index: Index, cells: Sequence[LiteralCell], name: str, unknown: Any) -> Ints:
+def _sums(index: Index, cells: Sequence[Series], name: str, unknown: Any) -> Ints:
     """One of the recorded sums of each."""
-    sums = [index.done(cell.key(problem), (), _ONCE) for cell in cells]
+    sums = [index.done(cell.key, (), _ONCE) for cell in cells]
     return np.array([spans[0][name] if spans else unknown for spans in sums], np.int64)
 
 
-def _count(context: Context, cell: LiteralCell, key: str) -> dict[str, Any]:
+def _count(context: Context, series: Series) -> dict[str, Any]:
     """Testing errors and tests, or outputs of both sides that are rejected."""
-    problem = context.problem
-    estimate, laws = problem.study.estimate, problem.pair_laws[cell.pair]
+    problem, key, laws, (direction, level) = context.problem, series.key, series.laws, series.item
+    estimate = problem.study.estimate
     coins = stream(problem.study.seed, key, "train", 0)
     parameters = LiteralKnnParameters.model_validate(estimate.parameters)
-    settings = (coins, cell.level, estimate.train, estimate.test, parameters, estimate.chunk)
+    settings = (coins, level, estimate.train, estimate.test, parameters, estimate.chunk)
     prints: list[tuple[str, str]] = []  # law and fingerprint of each chunk
-    if cell.is_point:
+    if direction == _POINT:
         p, q = (_redraw(context, law, key, side, prints) for law, side in zip(laws, ("d", "d_prime"), strict=True))
         rejected = list(count_rejections(p, q, *settings))
         return {"rejected": rejected, "test": [estimate.test, estimate.test], "draws": prints}
-    first, second = laws if cell.direction == "forward" else laws[::-1]
+    first, second = laws if direction == "forward" else laws[::-1]
     thinned, whole = (_redraw(context, law, key, s, prints) for law, s in ((first, "thinned"), (second, "whole")))
     errors, tests = testing_risk(thinned, whole, *settings)
     return {"errors": errors, "tests": tests, "draws": prints}
@@ -241,7 +222,7 @@ def _risk_limit(arrays: Arrays, known: Bools, column: int, confidence: float) ->
 
 def _tradeoff(problem: Problem, index: Index) -> Arrays:
     shape = (len(problem.pairs), len(problem.study.estimate.etas), 2)
-    rejected = _sums(problem, index, point_cells(problem), "rejected", (-1, -1)).reshape(shape)
+    rejected = _sums(index, point_cells(problem), "rejected", (-1, -1)).reshape(shape)
     test = np.full(shape, problem.test.total)
     points = points_of(problem, rejected, make_point_cells(rejected, test, problem.study.estimate.confidence))
     return points | {"rejected_test": (("pair", "side"), test[:, 0])}

@@ -56,10 +56,8 @@ class Choice:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
-        region = [
-            self.region.direction,
-            *(v if math.isfinite(v) else None for v in (self.region.above, self.region.promised)),
-        ]
+        promised = self.region.promised if math.isfinite(self.region.promised) else None
+        region = [self.region.direction, self.region.above, promised]
         return {"region": region, "peak": None if self.peak is None else list(vars(self.peak).values())}
 
     @classmethod

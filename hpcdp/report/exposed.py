@@ -105,7 +105,8 @@ def exposed_lines(result: Result) -> list[str]:
         f"most exposed: {result.describe_pair(exposure.pair)}, leads at {exposure.leads} of "
         f"{exposure.of} ε with a significant δ̂; "
         f"{at} δ̂ = {shorter(exposure.delta[exposure.pair])}"
-        + "; rows count from 0" * ("rows" in result.pairs[exposure.pair])
+        + "; rows count from 0"
+        * ("rows" in result.pairs[exposure.pair])
     ]
     if exposure.close.size:
         lines.append(
@@ -237,7 +238,9 @@ def read_rows(result: Result, _: bool = True, contents: bool = False) -> Reading
 def rows_table(caption: str, columns: Sequence[Column], entries: Sequence[Entry]) -> Table:
     """Removed or edited rows, with the database of each where there are several."""
     databases = [Column("database", "database")] if len({entry["database"] for entry in entries}) > 1 else []
-    return Table(caption, [*databases, Column("row", "row (from 0)"), *columns], entries, PAIRS, EVERY_ROW, listed=_SHOWN)
+    return Table(
+        caption, [*databases, Column("row", "row (from 0)"), *columns], entries, PAIRS, EVERY_ROW, listed=_SHOWN
+    )
 
 
 def _contents(result: Result) -> list[NDArray[Any]]:

@@ -179,16 +179,11 @@ class Sampler:
 
     def _one_by_one(self, database: Input, size: int, tape: Any) -> list[Any]:
         """Outputs each of a call of its own."""
-        mechanism = self.mechanism
-        if isinstance(database, Conditional) or not isinstance(mechanism, CallableMechanism):
-            raw = []
-            for number in range(size):
-                with closing(tape.generator(number)) as rng:
-                    raw.append(_alone(self._outputs(database, 1, rng)))
-            return raw
-        frames, copy = self.frames, database.copy
-        new = copy if frames is None else lambda: frames.decode(database)
-        return mechanism.draw_alone(new, size, tape.generator, _alone)
+        raw = []
+        for number in range(size):
+            with closing(tape.generator(number)) as rng:
+                raw.append(_alone(self._outputs(database, 1, rng)))
+        return raw
 
     def trial(self, database: Input, size: int, number: int, schema: Schema | None = None) -> Outputs:
         """A few outputs from a stream of their own, canonical but in no schema yet, unless it is given."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -113,7 +113,7 @@ class Check:
     def declare(self, weight: int, level: float, most: int) -> Declared:
         """What is to be declared of it: the fewest draws that catch what is to be caught, at most so many."""
         sizes, power = plan_sizes(self.claim, self.catches, level, most)
-        return Declared(**self.given, weight=weight, level=level, draws=astuple(sizes), power=power)
+        return Declared(**self.given, weight=weight, level=level, draws=sizes, power=power)
 
 
 def check_of(key: str, f: Any, d: Any, d_prime: Any, claim: Any, catches: Any, seconds: Any, module: str = "") -> Check:
@@ -184,14 +184,14 @@ def make(check: Check, declared: Declared, fresh: str | None = None) -> Finding:
     if declared.power < LEAST_POWER:
         raise Inconclusive(
             f"inconclusive: {check.key} would find {check.catches} with probability {percent(declared.power)} alone, by "
-            f"{declared.sizes.total:,} draws of each database in {check.seconds:g} s; accepted: {percent(LEAST_POWER)} or more, "
+            f"{declared.draws.total:,} draws of each database in {check.seconds:g} s; accepted: {percent(LEAST_POWER)} or more, "
             "with more seconds, a faster function, or a larger violation to catch"
         )
     seed = check.seed(declared.level, fresh)
     pair = PairOfLaws(check.function, check.d, check.d_prime, seed)
     _refuse_dependent(*(pair(0, stage, _COMPARED) for stage in ("learn", "choose")))
-    cell = choose_cell(pair, declared.sizes, *levels_of(as_claim(check.claim)))
-    test = declared.sizes.test
+    cell = choose_cell(pair, declared.draws, *levels_of(as_claim(check.claim)))
+    test = declared.draws.test
     seen = [sum(cell.count(outputs) for outputs in pair.chunks(side, "test", test)) for side in (0, 1)]
     lower = float(lower_bound(cell, seen, test, declared.level))
     return Finding(cell, (seen[0], seen[1]), test, declared.level, lower, seed, pair)
@@ -215,7 +215,7 @@ def _refuse_dependent(first: Outputs, second: Outputs) -> None:
 def passed(check: Check, declared: Declared) -> str:
     """A line about a check that found nothing: what it would have found, and that this is no proof."""
     return (
-        f"{check.key}: nothing found against {check.claim} by {declared.sizes.total:,} draws of each database; "
+        f"{check.key}: nothing found against {check.claim} by {declared.draws.total:,} draws of each database; "
         f"{check.catches} would have been found with probability {percent(declared.power)} (simulated, training included, "
         "of that distribution alone); no proof of privacy"
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,8 +46,7 @@ Draws = Callable[[int, str, int], Outputs]
 """Draws fresh outputs of a side, 0 for D and 1 for D', of a stage: so many."""
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(NamedTuple):
     """Draws of each database that learn, choose and test."""
 
     learn: int
@@ -75,18 +74,13 @@ class Declared:
     seconds: float
     weight: int
     level: float
-    draws: tuple[int, int, int]
+    draws: Sizes
     power: float
-
-    @property
-    def sizes(self) -> Sizes:
-        """Draws of each database."""
-        return Sizes(*self.draws)
 
     @property
     def digest(self) -> str:
         """Of what was planned together. People may change the weight; the level must be the share that it has."""
-        planned = asdict(self) | {"draws": list(self.draws)}
+        planned = asdict(self) | {"draws": [*self.draws]}
         return digest_json([planned[name] for name in sorted(planned.keys() - {"weight", "level"})])
 
 
@@ -224,7 +218,9 @@ def choose_cell(draws: Draws, sizes: Sizes, levels: Floats, claimed: Floats) -> 
     """Learn sets by some draws, and choose by others the cell furthest above the claim in standard errors of a test."""
     learned = [draws(side, "learn", sizes.learn) for side in (0, 1)]
     if all(count_special(outputs) == len(outputs) for outputs in learned):
-        raise MechanismError(f"every output that was drawn is {name_special(learned[0])}, so that there is nothing to compare")
+        raise MechanismError(
+            f"every output that was drawn is {name_special(learned[0])}, so that there is nothing to compare"
+        )
     chosen = [draws(side, "choose", sizes.choose) for side in (0, 1)]
     found = [_best_of(view, learned, chosen, sizes, levels, claimed) for view in views_of(*learned)]
     return max(found, key=itemgetter(0))[1]

@@ -21,7 +21,7 @@ from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 from hpcdp.mechanisms.code_digest import digest_function
 from hpcdp.testing.checks import Check, PrivacyViolation, make, passed, percent, violated
-from hpcdp.testing.planned import Declared
+from hpcdp.testing.planned import Declared, Sizes
 from hpcdp.testing.power import LEAST_POWER, refuse_allowed
 from hpcdp.testing.script import write_script
 
@@ -109,12 +109,12 @@ def read_declaration(path: Path) -> Declaration:
 def _read_check(key: str, entry: Mapping[str, Any]) -> Declared:
     given = dict(entry)
     digest = given.pop("digest")
-    declared = Declared(**{**given, "draws": tuple(given["draws"])})
-    whole = [declared.weight, *declared.draws]
-    if len(declared.draws) != 3 or not all(type(number) is int and number >= 1 for number in whole):
+    whole = [given["weight"], *given["draws"]]
+    if len(whole) != 4 or not all(type(number) is int and number >= 1 for number in whole):
         raise ValueError(
-            f"weight {declared.weight!r} and draws {declared.draws!r}; accepted: whole numbers above 0, three draws"
+            f"weight {whole[0]!r} and draws {tuple(whole[1:])!r}; accepted: whole numbers above 0, three draws"
         )
+    declared = Declared(**{**given, "draws": Sizes(*whole[1:])})
     if not (0.0 < declared.level < 1.0 and 0.0 <= declared.power <= 1.0 and declared.seconds > 0.0):
         raise ValueError(
             f"level {declared.level!r}, power {declared.power!r}, seconds {declared.seconds!r}; accepted: 0 < level < 1, "
@@ -212,7 +212,7 @@ class Suite:
 
 def _declared(key: str, declared: Declared) -> str:
     said = (
-        f"{key}: {declared.sizes.total:,} draws of each database, finds {declared.catches} with probability "
+        f"{key}: {declared.draws.total:,} draws of each database, finds {declared.catches} with probability "
         f"{percent(declared.power)}"
     )
     return (

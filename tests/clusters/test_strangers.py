@@ -26,7 +26,7 @@ from hpcdp.clusters.certificates import Certificate
 from hpcdp.clusters.profile import Profile
 from hpcdp.clusters.scheduler import open_local
 from hpcdp.clusters.slurm import JobFolder
-from hpcdp.clusters.worker import WorkerJob, job_arguments
+from hpcdp.clusters.worker import worker_script as script_of
 
 STRANGER = "nobody"
 HELD = """
@@ -120,8 +120,7 @@ def worker_script(shared: Path) -> str:
     told = {"cluster": {"python": 'printf "%s\\n" "$HPCDP_SCRATCH" "$NUMBA_CACHE_DIR"; :', "tls": False}}
     worker = {"cores": 1, "memory": "1GB", "walltime": "1h", "scratch": "$SHARED"}
     profile = Profile.from_dict({**told, "worker": worker, "size": {"jobs": 1}})
-    job = WorkerJob("tcp://127.0.0.1:1", name="j", **job_arguments(profile, JobFolder(shared / "jobs", "j"), None))
-    return str(job.job_script())
+    return script_of("tcp://127.0.0.1:1", profile, JobFolder(shared / "jobs", "j"), None, None, "j")
 
 
 def allocation_script(_: Path) -> str:

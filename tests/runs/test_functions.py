@@ -292,7 +292,11 @@ def test_a_function_of_which_no_output_is_a_number_has_a_warning() -> None:
         said = " ".join(str(hpcdp.spectrum(sometimes, [0.0], [1.0], parameters={"share": share}, **SMALL)).split())
         words = "NaN, infinities and None are values of their own: of the test outputs of pair 0"
         assert words in said
-        assert (f"WARNING: {words}" in said) == ("which is every output: nothing else was compared" in said) == (share == 1.0)
+        assert (
+            (f"WARNING: {words}" in said)
+            == ("which is every output: nothing else was compared" in said)
+            == (share == 1.0)
+        )
 
 
 @pytest.mark.parametrize("given", ["abc", None, np.float64(1.0), {"a": [1.0]}])

@@ -57,7 +57,7 @@ def test_a_cell_that_fails_is_named():
     found = [
         describe_killed(problem, Task("literal-0", Count((series,), 0, 1), (), 1, 0.1), ProcessDied("ended")).what
         for series in phase.series
-        if series.item in cells
+        if series in cells
     ]
     assert found == [
         "task literal-0: cell of pair 1, reverse, epsilon 0.5",

@@ -16,7 +16,7 @@ from hpcdp.engine.index import Columns, Index, Span
 from hpcdp.engine.method import Run
 from hpcdp.errors import StoreError
 from hpcdp.losses.counts import above, below, eta_thresholds
-from hpcdp.methods.classes import families, threshold_sets, total_of, totals, training_counts
+from hpcdp.methods.classes import families, taught, threshold_sets, total_of, totals, training_counts
 from hpcdp.methods.sample_split.targets import target_column
 from hpcdp.notions.accuracy import resample_chunks, resample_classes
 from hpcdp.notions.anchors import anchor_level
@@ -105,16 +105,13 @@ def spectrum(problem: Problem, index: Index, epsilons: NDArray[np.float64], run:
     e = problem.study.estimate
     confidence, certify, target = e.confidence, e.certify, e.target
     wanted, c = problem.thresholds.tolist(), np.exp(epsilons)
-    pairs = len(problem.pairs)
-    counted, share = np.empty((pairs, 2, epsilons.size, 2), np.int64), np.empty((pairs, 2, epsilons.size, 2))
-    seen = np.empty((pairs, 2, 1, 2), np.int64)
+    counted = np.empty((len(problem.pairs), 2, epsilons.size, 2), np.int64)
     for number, model in enumerate(problem.model_keys):
         counts = totals(index, model, wanted, problem.stage_of("test", number))
-        taught = training_counts(index, model, wanted)
         counted[number] = exceedances(counts.above, counts.below, problem.thresholds, epsilons)
-        exceed = exceedances(taught.above, taught.below, problem.thresholds, epsilons)
-        seen[number] = by_direction(np.maximum(1, taught.samples)[None])[0]
-        share[number] = np.where(exceed >= 0, exceed / seen[number], np.nan)
+    exceed, samples = taught(problem, index, problem.model_keys, epsilons)
+    seen = by_direction(np.maximum(1, samples))
+    share = np.where(exceed >= 0, exceed / seen, np.nan)
     test = np.broadcast_to(by_direction(tests_of(problem)), counted.shape).copy()
     ranked = share[..., 0] - c * share[..., 1]
     spread = share * (1.0 - share)
@@ -180,9 +177,9 @@ def variational_arrays(problem: Problem, index: Index, arrays: Arrays) -> Arrays
     exceed, test = arrays["exceed"][1], arrays["test"][1]
     shape, failure = (exceed.shape[0], 2, orders.size), 1.0 - problem.study.estimate.confidence
     epsilons, tests = np.asarray(problem.study.epsilons), test[:, :, 0].reshape(-1, 2)
-    training, counts = (
-        _both(classes) for classes in (_training(problem, index, epsilons), class_counts(exceed, epsilons, test))
-    )
+    training, sizes = taught(problem, index, problem.model_keys, epsilons)
+    of_training = class_counts(training, epsilons, np.broadcast_to(by_direction(sizes), training.shape))
+    training, counts = (_both(classes) for classes in (of_training, class_counts(exceed, epsilons, test)))
     counts[np.repeat(several_losses(arrays), 2)] = -1
     middle = class_losses(epsilons)
     losses = np.tile(np.stack([middle, -middle]), (shape[0], 1))
@@ -200,17 +197,6 @@ def variational_arrays(problem: Problem, index: Index, arrays: Arrays) -> Arrays
 def _both(classes: Ints) -> Ints:
     """Counts by class of both directions of each pair, (2·pairs, classes, 2), the first law of D_a first."""
     return np.stack([classes, classes[..., ::-1]], axis=1).reshape(-1, *classes.shape[1:])
-
-
-def _training(problem: Problem, index: Index, epsilons: Floats) -> Ints:
-    """Counts by class of what training shows of each pair, (pairs, classes, 2), −1 where unknown."""
-    counts, sizes = [], []
-    for model in problem.model_keys:
-        trained = training_counts(index, model, problem.thresholds.tolist())
-        counts.append(exceedances(trained.above, trained.below, problem.thresholds, epsilons))
-        sizes.append(trained.samples)
-    exceed = np.stack(counts)
-    return class_counts(exceed, epsilons, np.broadcast_to(by_direction(np.array(sizes)), exceed.shape))
 
 
 def pairs_of_one_loss(problem: Problem, index: Index) -> NDArray[np.bool_]:

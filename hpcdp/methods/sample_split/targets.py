@@ -22,8 +22,8 @@ from hpcdp.analytic._curve import DIRECTIONS
 from hpcdp.engine.index import Index, first_of
 from hpcdp.engine.method import Rows
 from hpcdp.engine.task import Costs
-from hpcdp.methods.classes import training_counts
-from hpcdp.notions.spectrum import by_direction, exceedances
+from hpcdp.methods.classes import taught
+from hpcdp.notions.spectrum import by_direction
 from hpcdp.store.layout import Generation, Layout
 from hpcdp.study.claims import parse_claim
 from hpcdp.study.estimate import Target
@@ -206,13 +206,11 @@ def decide(problem: Problem, index: Index, layout: Layout, generation: Generatio
     e = problem.study.estimate
     if e.target is None:
         return []
-    epsilons, wanted = np.asarray(e.epsilons), problem.thresholds.tolist()
-    numbers = list(first_of(problem.pilot_keys).values())
-    counts = [training_counts(index, problem.model_key(number), wanted) for number in numbers]
-    if any((c.above < 0).any() for c in counts):
+    epsilons, numbers = np.asarray(e.epsilons), list(first_of(problem.pilot_keys).values())
+    exceed, samples = taught(problem, index, [problem.model_key(number) for number in numbers], epsilons)
+    if (exceed < 0).any():
         return []
-    seen = np.stack([np.maximum(1, c.samples) for c in counts])
-    exceed = np.stack([exceedances(c.above, c.below, problem.thresholds, epsilons) for c in counts])
+    seen = np.maximum(1, samples)
     shares = exceed / by_direction(seen)
     column = target_column(e.target, epsilons, shares)
     forecasts = [

@@ -140,7 +140,7 @@ def constant(database, size, rng):
 @pytest.mark.parametrize(("function", "said"), [(same_seed, "identical outputs"), (same_noise, "again and again")])
 def test_draws_that_depend_on_each_other_are_an_error(function, said):
     given = {"claim": "dp(epsilon=1)", "catches": "laplace(epsilon=2)", "seconds": 1.0}
-    declared = Declared(**given, weight=1, level=1e-3, draws=(500, 500, 1000), power=0.99)
+    declared = Declared(**given, weight=1, level=1e-3, draws=Sizes(500, 500, 1000), power=0.99)
     with pytest.raises(MechanismError, match=said):
         make(Check("test::depends#1", function, np.array([1.0]), np.array([0.0]), **given), declared)
     for independent in (two_valued, constant):
