@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +125,7 @@ class Learned:
     def run(self) -> dict[str, Any]:
         """One test with fresh chunks: the arrays of its result."""
         index, pair = Index(), self.problem.once(tape_keys)[0]
-        index.learned[pair] = {(): {"choice": self.choice.to_dict()}}
+        index.learned[pair] = {(): {"choice": asdict(self.choice)}}
         for part in PARTS:
             start = self.used[part]
             for side in (0, 1):

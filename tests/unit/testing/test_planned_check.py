@@ -218,7 +218,7 @@ def too_little_noise(database, size, rng):
 def test_the_power_that_is_said_is_rounded_down(power, said):
     claim, catches = "dp(epsilon=1)", "laplace(epsilon=1.25)"
     check = Check("test::a#1", too_little_noise, [0.0], [1.0], claim, catches, 3.0)
-    declared = Declared(claim, catches, 3.0, 1, 1e-3, (4, 4, 8), power)
+    declared = Declared(claim, catches, 3.0, 1, 1e-3, Sizes(4, 4, 8), power)
     assert f"would have been found with probability {said} (simulated" in passed(check, declared)
 
 
@@ -229,7 +229,7 @@ def test_the_levels_of_a_suite_are_its_rate() -> None:
     """Each check is exact at its own level, so that together they fail no more often."""
     for rate in (0.1, 1e-3):
         empty = Declaration(rate, 20, {})
-        entry = Declared("dp(epsilon=1)", "dp(epsilon=2)", 1.0, 1, empty.level(1), (1, 1, 1), 1.0)
+        entry = Declared("dp(epsilon=1)", "dp(epsilon=2)", 1.0, 1, empty.level(1), Sizes(1, 1, 1), 1.0)
         suite = Declaration(rate, 20, {f"test_{number}#1": entry for number in range(20)})
         assert 0.999 * rate < sum(check.level for check in suite.checks.values()) <= rate * (1 + 1e-12)
 
@@ -242,7 +242,7 @@ def at_its_claim(database, size, rng):
 def test_a_check_as_it_is_made_fails_no_more_often_than_its_level():
     """Where what chooses the set is as many draws as what tests it, a test on the former fails far more often."""
     runs, level, claim, catches = 400, 0.05, "dp(epsilon=1)", "laplace(epsilon=2)"
-    declared = Declared(claim, catches, 1.0, 1, level, (64, 128, 128), 1.0)
+    declared = Declared(claim, catches, 1.0, 1, level, Sizes(64, 128, 128), 1.0)
     checks = (Check(f"test::a#{number}", at_its_claim, [0.0], [1.0], claim, catches, 1.0) for number in range(runs))
     failed = sum(make(check, declared).violated for check in checks)
     assert binom.sf(failed - 1, runs, level) > 1e-6
@@ -265,7 +265,7 @@ def test_draws_that_test_come_from_generators_that_nothing_else_was_given():
     assert len(set(begun[:-4])) == len(begun[:-4]) - 3
 
 
-ENTRY = Declared("dp(epsilon=1)", "laplace(epsilon=2)", 1.0, 1, 1e-3, (500, 600, (1 << 16) + 1000), 1.0)
+ENTRY = Declared("dp(epsilon=1)", "laplace(epsilon=2)", 1.0, 1, 1e-3, Sizes(500, 600, (1 << 16) + 1000), 1.0)
 
 
 def test_a_function_of_which_no_output_is_a_number_is_refused():
