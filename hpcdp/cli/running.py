@@ -19,7 +19,7 @@ from hpcdp.errors import DONE, FAILED, StudyError
 from hpcdp.mechanisms import BUILTINS, STORED
 from hpcdp.store.layout import Layout
 from hpcdp.store.records import foreign
-from hpcdp.store.root import open_latest
+from hpcdp.store.root import open_latest, open_layout
 
 
 def plan(options: argparse.Namespace) -> None:
@@ -38,7 +38,9 @@ def plan(options: argparse.Namespace) -> None:
         refuse_unaudited(study)
     wanted = options.truth is not None and (audited_claim(options, study), parse_claim(options.truth))
     # without knowing its draws, a method plans by what its store has learned
-    store = options.store or (None if study.method.knows_draws else default_store(study))
+    store = None if study.method.knows_draws else default_store(study)
+    if options.store is not None:
+        store = open_layout(options.store).root
     planned = plan(study, options.workers, options.profile, say, store=store)
     print(planned)
     if wanted:

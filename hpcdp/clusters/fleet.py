@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from distributed import SpecCluster
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds between tries to start units that fail
-_AT_ONCE = 8  # units that are being started
+_AT_ONCE = 64  # units that are being started
 _POLITE = 10.0  # seconds in which dismissed workers may leave by themselves
 _REFUSED, _RELEASED = "REFUSED", "RELEASED"
 

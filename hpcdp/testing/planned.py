@@ -217,7 +217,7 @@ def _end(claim: Claim) -> float:
 def choose_cell(draws: Draws, sizes: Sizes, levels: Floats, claimed: Floats) -> Cell:
     """Learn sets by some draws, and choose by others the cell furthest above the claim in standard errors of a test."""
     learned = [draws(side, "learn", sizes.learn) for side in (0, 1)]
-    if all(count_special(outputs) == len(outputs) for outputs in learned):
+    if count_special(learned[0][:1]) and len({key for outputs in learned for key in keys_of(outputs)}) == 1:
         raise MechanismError(
             f"every output that was drawn is {name_special(learned[0])}, so that there is nothing to compare"
         )

@@ -294,7 +294,7 @@ def test_a_function_of_which_no_output_is_a_number_has_a_warning() -> None:
         assert words in said
         assert (
             (f"WARNING: {words}" in said)
-            == ("which is every output: nothing else was compared" in said)
+            == ("which is every output: see whether the mechanism works" in said)
             == (share == 1.0)
         )
 

@@ -236,8 +236,10 @@ class SampleSplit(Method):
             else f"NaN, infinities, None and {' and '.join(raises)} (raised)"
         )
         words = f"{kinds} are values of their own: of the test outputs of pair {pair} {of} hold one"
-        is_all = (result["special"][pair] >= result["test"][pair, 0, 0]).all()
-        return [f"WARNING: {words}, which is every output: nothing else was compared." if is_all else f"{words}."]
+        is_all = (result["special"][pair] >= result["test"][pair, 0, 0]).all() and not (
+            result["lower"][pair] > 0.0
+        ).any()
+        return [f"WARNING: {words}, which is every output: see whether the mechanism works." if is_all else f"{words}."]
 
     def describe_columns(self, result: Any, sure: str) -> list[str]:
         sizes = [describe_sizes(result)] if result.study.estimate.has_budget else []

@@ -3,6 +3,7 @@
 import functools
 import importlib
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -268,13 +269,14 @@ def test_draws_that_test_come_from_generators_that_nothing_else_was_given():
 ENTRY = Declared("dp(epsilon=1)", "laplace(epsilon=2)", 1.0, 1, 1e-3, Sizes(500, 600, (1 << 16) + 1000), 1.0)
 
 
-def test_a_function_of_which_no_output_is_a_number_is_refused():
-    def broken(_, size, rng):
-        return np.where(rng.random(size) < 2.0, np.nan, 1.0)
+def test_a_function_with_one_value_that_is_no_number_is_refused_and_a_leak_by_others_found():
+    def only(database, size, rng):
+        return np.where(rng.random(size) < database[0], np.nan, np.inf)
 
-    check = Check("test::a#1", broken, [0.0], [1.0], "dp(epsilon=1)", "laplace(epsilon=2)", 1.0)
+    check = Check("test::a#1", only, [1.0], [1.0], "dp(epsilon=1)", "laplace(epsilon=2)", 1.0)
     with pytest.raises(MechanismError, match="every output that was drawn is nan, so that there is nothing to compare"):
         make(check, ENTRY)
+    assert make(replace(check, d_prime=[0.0]), ENTRY).violated
 
 
 def test_runs_share_a_rate():

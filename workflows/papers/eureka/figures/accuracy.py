@@ -19,16 +19,17 @@ _LEAST, _MOST = 0.7, 2.0
 
 
 def formulas_agree(found: Sequence[Found]) -> list[Check]:
-    """The α that the run states is Corollary 2 written out: (24c + 2)·e^ε·√(ln(4/β)/n), and its radius is Hoeffding's."""
+    """α is Corollary 2 written out: (24c + 2)·e^ε·√(ln(4/β)/n); the radius is Hoeffding's, of all entries at once."""
     (one,) = found
     e = one.study.estimate
     constant = 2.0 / math.sqrt(2.0 - math.sqrt(3.0))
     labelled, failure = 4 * min(e.train, e.test), (1.0 - e.confidence) / 2.0
+    each = (1.0 - e.confidence) / (2 * len(one.result["accuracy"]))
     worst = 0.0
     for row in one.result["accuracy"]:
         growth = math.exp(row["epsilon"])
         alpha = (24.0 * constant + 2.0) * growth * math.sqrt(math.log(4.0 / failure) / labelled)
-        radius = math.sqrt(0.5 * math.log(2.0 / (1.0 - e.confidence)) * (1.0 + growth**2) / e.test)
+        radius = math.sqrt(0.5 * math.log(2.0 / each) * (1.0 + growth**2) / e.test)
         worst = max(worst, abs(row["alpha"] / alpha - 1.0), abs(row["radius"] / radius - 1.0))
     rule = f"stated α and radius equal their formulas within {_EXACT:g}"
     return [Check(rule, worst <= _EXACT, agreement(worst, _EXACT))]
@@ -45,7 +46,8 @@ def draw_alpha(found: Sequence[Found]) -> Any:
     for colour, marker, epsilon in zip(COLOURS, MARKERS, one.epsilon, strict=False):
         alpha = [corollary2(1, epsilon, samples, failure, 2) for samples in n]
         axis.plot(n, alpha, color=colour, linewidth=1.2, label=f"ε = {epsilon:g}")
-        axis.plot(n, share_radius(epsilon, n / 4.0, failure), color=colour, linewidth=1.0, linestyle="--")
+        radius = share_radius(epsilon, n / 4.0, failure / (2 * len(one.epsilon)))
+        axis.plot(n, radius, color=colour, linewidth=1.0, linestyle="--")
         seen = abs(at(one, epsilon)["delta"] - float(one.exact(epsilon)))
         axis.plot([labelled], [seen], marker, color=colour, markersize=6, markerfacecolor="white")
     axis.axhline(1.0, color="#999999", linewidth=0.8)
