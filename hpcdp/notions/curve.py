@@ -44,8 +44,8 @@ class TradeOffCurve(Curve):
     """A trade-off curve T of an ordered pair (P, Q), H0 = P: a polygon from (0, 1) to (1, 0) that never rises.
 
     Where several corners have one alpha, the curve drops there and its value is the lowest of them; a drop at alpha = 0 is
-    the mass of Q where P has none. The curve need not be convex: one through estimates may not be. What a `Curve` of
-    `hpcdp.analytic` says besides is that of its convex minorant, exact up to 1e-16 or so.
+    the mass of Q where P has none. The curve need not be convex: one through estimates may not be. δ, levels and
+    points are of its convex minorant, exact up to 1e-16 or so. It has no densities: `renyi` raises NotImplementedError.
 
     Args:
         alpha: type-I errors of the corners, from 0 to 1, never falling, float64 (k,), k >= 2.

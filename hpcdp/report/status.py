@@ -96,7 +96,11 @@ def _batches(layout: Layout, index: Index, problem: Problem) -> list[str]:
     from hpcdp.results.sequential import stored_audits
 
     return lines + [
-        _line("audited", f"{audit.claim}: {audit.verdict}, after {audit.looks[-1].samples:,} samples per database")
+        _line(
+            "audited",
+            f"{audit.claim}: {audit.verdict}, after {audit.looks[-1].samples:,} samples per database"
+            + "; unfinished: the same audit command goes on" * (not audit.ended),
+        )
         for audit in stored_audits(layout, problem.study)
     ]
 

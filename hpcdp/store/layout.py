@@ -13,7 +13,7 @@ from hpcdp._base.asked import address_of
 from hpcdp.errors import StudyError
 from hpcdp.keys import digest_json
 
-VERSION = 4
+VERSION = 5
 """Version of the layout, in the root's attributes; a store of another version is refused."""
 
 EXPORTED = "export.json"

@@ -91,8 +91,9 @@ def _meant(root: Path) -> str:
     """The store that a name or a study file stands for, perhaps."""
     name = f"{root.name.removesuffix('.toml').removesuffix('.zarr')}.zarr"
     near = (path for path in (root.parent / "runs" / name, root.parent / name) if path != root and is_store(path))
-    is_study = root.suffix == ".toml" and root.is_file()
-    other = f"; it is a study file: hpcdp run {typed(root)}" if is_study else ""
+    text = root.read_text("utf-8", "replace") if root.suffix == ".toml" and root.is_file() else ""
+    command = "risk" if "[at_risk]" in text else "run"
+    other = f"; it is a study file: hpcdp {command} {typed(root)}" if "[study]" in text else ""
     return next((f"; did you mean {path}?" for path in near), other)
 
 
