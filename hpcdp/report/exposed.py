@@ -101,12 +101,11 @@ def exposed_lines(result: Result) -> list[str]:
     if exposure is None:
         return []
     at = f"at ε = {result['epsilon'][exposure.column]:g}"
+    counted = "; rows count from 0" if "rows" in result.pairs[exposure.pair] else ""
     lines = [
         f"most exposed: {result.describe_pair(exposure.pair)}, leads at {exposure.leads} of "
         f"{exposure.of} ε with a significant δ̂; "
-        f"{at} δ̂ = {shorter(exposure.delta[exposure.pair])}"
-        + "; rows count from 0"
-        * ("rows" in result.pairs[exposure.pair])
+        f"{at} δ̂ = {shorter(exposure.delta[exposure.pair])}{counted}"
     ]
     if exposure.close.size:
         lines.append(

@@ -313,7 +313,7 @@ def shared_words(result: Result, sizes: bool = True) -> list[str]:
         f"This is a new estimate; the study of this store was before: {'; '.join(result.grown)}. The bounds of each "
         "estimate hold by themselves, if what was added was not chosen after a look at the results."
     )
-    equal = [pair["pair"] for pair in result.pairs if pair.get("equal") and "covers" not in result.notions]
+    equal = [pair["pair"] for pair in result.pairs if pair.get("equal")]
     return [
         *(result.method.describe_basis(result) if "spectrum" not in result.notions or result.spectrum() else []),
         *trust_words(result.study),

@@ -198,7 +198,8 @@ def pair_entries(problem: Problem) -> list[dict[str, Any]]:
     """Where each pair comes from, as `show` prints it; none of a domain."""
     if problem.study.pairs.domain is not None:
         return []
+    compares = problem.study.at_risk is None  # else its one distribution stands for D and D′
     return [
-        {"pair": pair.number, **pair.origin, **({"equal": True} if d == d_prime else {})}
+        {"pair": pair.number, **pair.origin, **({"equal": True} if d == d_prime and compares else {})}
         for pair, (d, d_prime) in zip(problem.pairs, problem.pair_laws, strict=True)
     ]
