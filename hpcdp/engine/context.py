@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -31,6 +32,7 @@ from hpcdp.study.problem import Problem, Sizes
 from hpcdp.study.versions import load_problem
 
 _SIDES_BYTES = 1 << 29  # of training samples that stay in memory
+_APART = 1 << 20  # training samples of a law from which on a second thread sorts: a pair's task is often alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +105,12 @@ class Context:
         return self._sides[law]
 
     def sides(self, number: int) -> tuple[Side, Side]:
-        """The training samples of both laws of a pair."""
+        """The training samples of both laws of a pair; of many, those of one are sorted while those of the other are drawn."""
         d, d_prime = self.problem.pair_laws[number]
+        if self.problem.train.total >= _APART and d != d_prime and not {d, d_prime} & self._sides.keys():
+            with ThreadPoolExecutor(2) as pool:  # this thread alone calls the mechanism
+                sorting = [pool.submit(self._as_side, self._gathered(law)) for law in (d, d_prime)]
+                self._sides.update({d: sorting[0].result(), d_prime: sorting[1].result()})
         return self.training(d), self.training(d_prime)
 
     @property

@@ -17,7 +17,6 @@ _CELLS = 1 << 22
 _MANY_CLASSES = 1 << 12  # with more, as tallies of a pilot's cells have, most table cells are of several classes
 _SMALLEST, _LARGEST = 1 << 13, 1 << 18  # cells; the nearest cache holds the one, the next one the other
 _FEW = 1 << 16  # outputs, besides two a run, that pay for a table
-_MANY_RUNS = 1 << 17  # more starts than the caches of a core hold
 _SEEN = 1 << 11  # outputs that tell where a table's cells should lie
 _LATE = 0.01  # share of the outputs that may take more than a look
 _BEYOND = (0.001, 0.02)  # their shares that may lie outside, at either end: more where tails are far away
@@ -123,8 +122,7 @@ class Tables:
     def pay(self, size: int) -> bool:
         """Whether a table is worth its making once so many outputs more are to be counted."""
         self.seen += size
-        runs = self.codes.size
-        return size >= _SEEN and _FEW + 2 * runs <= self.seen and runs <= _MANY_RUNS
+        return size >= _SEEN and _FEW + 2 * self.codes.size <= self.seen
 
     def count(self, x: Floats) -> Ints:
         """Histogram of x (size,) over the classes, int64."""

@@ -6,6 +6,7 @@ And counters of vector outputs that a projection brings to the line; its state l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -23,6 +24,8 @@ __all__ = ["Lookup", "StepCounter", "StepModel", "StepVotes", "holders", "pooled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+_APART = 1 << 20  # points from which on two threads sweep
 
 
 def pooled_atoms(a: Floats, b: Floats, k: int) -> Floats:
@@ -61,10 +64,25 @@ def _sweep(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | 
         v0 = np.arange(k + extra + 1)
         row[: v0.size] = classes_of(log_ratios(v0, v0[::-1].copy(), n0, n1), thresholds)
     if a.size + b.size >= k:
-        distinct, *runs = kernels.sweep_distinct(a, b, k, table)
+        distinct, *runs = _sweep_distinct(a, b, k, table)
         if distinct:
             return tuple(runs)
     return kernels.sweep(a, b, k, n0, n1, thresholds, 0, table)
+
+
+def _sweep_distinct(a: Floats, b: Floats, k: int, table: NDArray[np.int32]) -> tuple[Any, ...]:
+    """`kernels.sweep_distinct`; of many points in two halves at once, each with the k of either side that votes beyond it need."""
+    if a.size + b.size < _APART:
+        return kernels.sweep_distinct(a, b, k, table)
+    larger = max(a, b, key=len)
+    middle = larger[larger.size // 2]
+    i, j = np.searchsorted(a, middle), np.searchsorted(b, middle)
+    halves = (a[: i + k], b[: j + k]), (a[max(0, i - k) :], b[max(0, j - k) :])
+    with ThreadPoolExecutor(2) as pool:
+        low, high = pool.map(lambda half: kernels.sweep_distinct(*half, k, table), halves)
+    before, after = np.searchsorted(low[1], middle), np.searchsorted(high[1], middle)
+    joined = (np.concatenate([part[:before], rest[after:]]) for part, rest in zip(low[1:], high[1:], strict=True))
+    return low[0] and high[0], *joined
 
 
 @dataclass(frozen=True, eq=False)

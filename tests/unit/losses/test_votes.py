@@ -17,6 +17,7 @@ from hpcdp.losses.frequency import Frequency, FrequencyParameters
 from hpcdp.losses.knn._ball_kernels import CHEBYSHEV, EUCLIDEAN, MANHATTAN, rank_box, rank_points
 from hpcdp.losses.knn._tree import BallVotes, TreeSearch
 from hpcdp.losses.knn.knn import Knn, KnnParameters, Learner, Strata, VotesModel, split
+from hpcdp.losses.line import step
 from hpcdp.losses.line.step import Lookup, StepCounter, StepVotes
 from hpcdp.losses.parameters import choose_k
 from hpcdp.losses.protocol import Side
@@ -75,8 +76,10 @@ def test_votes_of_numbers_equal_brute_force(kind):
             np.testing.assert_array_equal(got, votes(a, b, x, k))
 
 
+@pytest.mark.parametrize("apart", [step._APART, 0], ids=["whole", "halves"])
 @pytest.mark.parametrize("kind", SCALARS)
-def test_merged_steps_count_like_the_scores(kind):
+def test_merged_steps_count_like_the_scores(kind, apart, monkeypatch):
+    monkeypatch.setattr(step, "_APART", apart)
     rng = np.random.default_rng(len(kind))
     a, b = scalars(kind, 300, 0.0, rng), scalars(kind, 200, 1.0, rng)
     model = fit(a, b, draws=(350, 200))
