@@ -131,6 +131,7 @@ class Server:
     def _on_settings(self, settings: dict[str, Any]) -> None:
         self._settings = settings
         sys.path[:] = settings["path"]
+        importlib.import_module(settings["module"])
         self._link.send("ready")
 
     def _on_call(self, number: int, data: bytes) -> None:

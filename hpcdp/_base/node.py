@@ -145,8 +145,11 @@ def start_early() -> None:
 
 
 def _end_spare() -> None:
+    """End servers that do nothing, and have no children; one that was started early may be loading still."""
     while _owner == os.getpid() and _spare:
-        _spare.pop().end()
+        server = _spare.pop()
+        server.process.kill()
+        server.end()
 
 
 class NodeExecutor(Executor):
@@ -160,6 +163,7 @@ class NodeExecutor(Executor):
         hear: told of news of children, dictionaries (`hpcdp._base.doing`), in a thread.
         memory: bytes that all children together may have of their own; beyond, the largest is ended. None: as many as there are.
         environment: variables that children have besides those of this process.
+        module: of functions that are called, which is loaded before children are forked.
     """
 
     def __init__(
@@ -168,8 +172,9 @@ class NodeExecutor(Executor):
         hear: Callable[[dict[str, Any]], None] | None = None,
         memory: int | None = None,
         environment: Mapping[str, str] | None = None,
+        module: str = __name__,
     ) -> None:
-        self.size, self.hear = size, hear
+        self.size, self.hear, self._module = size, hear, module
         self._memory, self._environment = memory, dict(environment or {})
         self._calls: dict[int, tuple[Future[Any], bytes]] = {}
         self._numbers = itertools.count()
@@ -226,6 +231,7 @@ class NodeExecutor(Executor):
             "size": self.size,
             "memory": self._memory,
             "rest": _REST,
+            "module": self._module,
             "path": _path(),
             "arguments": list(sys.argv),
             "folder": _folder(),

@@ -48,7 +48,7 @@ def audit(options: argparse.Namespace) -> int:
     if options.sequential and options.show_rows:
         raise StudyError("--show-rows: accepted without --sequential; given: both")
     where = placed(options)
-    study, store = read_study(parse_early(options.study), options.store)
+    study, store = read_study(parse_early(options), options.store)
     if study.pure is None:
         refuse_unaudited(study)
     claim = audited_claim(options, study)

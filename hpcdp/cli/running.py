@@ -51,12 +51,12 @@ def plan(options: argparse.Namespace) -> None:
 
 def risk(options: argparse.Namespace) -> None:
     """The same of a study with [at_risk]."""
-    _run(options, parse_early(options.study), at_risk=True)
+    _run(options, parse_early(options), at_risk=True)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run a study, or go on with its store, and verify its claim where that is asked for; the exit code."""
-    study = parse_early(options.study)
+    study = parse_early(options)
     if options.verify and study.study.claim is None:
         raise StudyError(f"--verify: {options.study} makes no claim; accepted: a study with study.claim")
     store = _run(options, study)
@@ -115,12 +115,15 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def parse_early(path: str) -> Any:
-    """A study, as its file says; processes start while this one loads its libraries where code is named."""
+def parse_early(options: argparse.Namespace) -> Any:
+    """A study, as its file says; processes start while this one loads its libraries where they are asked for, or code is named."""
     from hpcdp._base.node import start_early
+
+    if options.workers and options.cluster == "local":
+        start_early()
     from hpcdp.study.file import Study
 
-    study = Study.from_toml(path)
+    study = Study.from_toml(options.study)
     if study.mechanism.call not in (*BUILTINS, STORED):
         start_early()
     return study

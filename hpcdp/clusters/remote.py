@@ -58,7 +58,7 @@ class NodePlugin(WorkerPlugin):
                 'this study lie on the disk; accepted: a store that all workers see, or estimate.keep = "none" and a small folder'
             )
         hear = partial(worker.log_event, self.name)
-        worker.executors[self.name] = NodeExecutor(worker.state.nthreads, hear, self.memory, environment)
+        worker.executors[self.name] = NodeExecutor(worker.state.nthreads, hear, self.memory, environment, __name__)
 
     def teardown(self, worker: Worker) -> None:
         """End it, with all that it does."""

@@ -24,7 +24,7 @@ from hpcdp.engine.task import Task
 from hpcdp.errors import DamagedError, MechanismError, StoreError, StudyError
 from hpcdp.losses import make_loss
 from hpcdp.losses.protocol import Side, ascending
-from hpcdp.mechanisms.outputs import Outputs
+from hpcdp.mechanisms.outputs import MANY, Outputs, canonicalise
 from hpcdp.mechanisms.streams import Stream
 from hpcdp.notions.spectrum import lower_bounds
 from hpcdp.store.arrays import bytes_of, read_state
@@ -35,9 +35,10 @@ from hpcdp.store.packs import KIND as PACKS
 from hpcdp.store.packs import PACK_BYTES, forget_packs, pack_name, size_of
 from hpcdp.store.samples import SAMPLES, DamagedBlock, place_of, read_blocks, write_blocks
 from hpcdp.store.stages import Stage
+from hpcdp.study.combinations import DEFAULT, method_named
 from hpcdp.study.trial_draws import equals_no_chance
 
-_LEVELS, _WARM = np.array([0.0, 0.5]), 256
+_LEVELS = np.array([0.0, 0.5])
 
 
 @own_files()
@@ -128,10 +129,11 @@ def draws_vary(root: str, version: int, law: str, stage: str, size: int) -> bool
 
 
 def warm() -> None:
-    """Load the kernels that most tasks need, or compile them, once for all children that are forked afterwards."""
+    """Load the modules and kernels that most tasks need, or compile these, once for all children that are forked afterwards."""
+    method_named(DEFAULT)
     rng = Stream(np.random.SeedSequence(0))  # none of these kernels starts a thread
-    outputs = [rng.laplace(size=_WARM), rng.normal(size=_WARM)]
-    sides = [Side(ascending(sample), _WARM, is_sorted=True) for sample in outputs]
+    outputs = [canonicalise(draws, MANY, fresh=True) for draws in (rng.laplace(size=MANY), rng.normal(size=MANY))]
+    sides = [Side(ascending(sample), MANY, is_sorted=True) for sample in outputs]
     for name in ("knn", "auto"):
         model = make_loss(name, {}).fit(*sides)
         model.counter(_LEVELS).count(outputs[0])

@@ -27,6 +27,9 @@ METHODS = {
 }
 """By name, where each `hpcdp.engine.method.Method` is; a loss may name its own (`hpcdp.losses.LossKind.method`)."""
 
+DEFAULT = next(iter(METHODS))
+"""The method of a study that asks for none."""
+
 GROUP = "hpcdp.methods"
 """The entry points of methods that other packages offer; `estimate.method` names one."""
 
@@ -56,7 +59,7 @@ def methods_asked(study: Any) -> dict[str, str]:
 def name_of_method(study: Any, is_reused: bool) -> str:
     """The name of a study's method. is_reused: whether every sample teaches and tests, as the study says or a run has chosen."""
     asked = (name for key, name in methods_asked(study).items() if key != "estimate.reuse" or is_reused)
-    return next(asked, "sample-split")
+    return next(asked, DEFAULT)
 
 
 _MOST_CHUNKS = 10**8  # of a stage: plans and records go through them
@@ -160,7 +163,7 @@ def refuse_combinations(study: Any) -> None:
 
 def _untaken(study: Any, settings: dict[str, str]) -> Iterator[str]:
     """What the study's method does not take, other methods that it asks for among it, and what is accepted."""
-    (key, name), *others = [*methods_asked(study).items(), ("", "sample-split")]
+    (key, name), *others = [*methods_asked(study).items(), ("", DEFAULT)]
     method = method_named(name)
     options = [option for option in settings if option in (PLAIN | SPECIAL) - method.takes]
     given = [*(settings[option] for option in options), *(_words_of(study, other) for other, _ in others if other)]
