@@ -116,7 +116,7 @@ def say(text: str) -> None:
 
 
 def parse_early(options: argparse.Namespace) -> Any:
-    """A study, as its file says; processes start while this one loads its libraries where they are asked for, or code is named."""
+    """A study, as its file says; where processes are asked for, or code is named, they start while this loads libraries."""
     from hpcdp._base.node import start_early
 
     if options.workers and options.cluster == "local":

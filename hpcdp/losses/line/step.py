@@ -71,7 +71,7 @@ def _sweep(a: Floats, b: Floats, k: int, n0: int, n1: int, thresholds: Floats | 
 
 
 def _sweep_distinct(a: Floats, b: Floats, k: int, table: NDArray[np.int32]) -> tuple[Any, ...]:
-    """`kernels.sweep_distinct`; of many points in two halves at once, each with the k of either side that votes beyond it need."""
+    """`kernels.sweep_distinct`; of many points in two halves at once, each with the k of either side beyond it that may vote."""
     if a.size + b.size < _APART:
         return kernels.sweep_distinct(a, b, k, table)
     larger = max(a, b, key=len)
