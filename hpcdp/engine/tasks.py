@@ -36,6 +36,7 @@ from hpcdp.store.packs import PACK_BYTES, forget_packs, pack_name, size_of
 from hpcdp.store.samples import SAMPLES, DamagedBlock, place_of, read_blocks, write_blocks
 from hpcdp.store.stages import Stage
 from hpcdp.study.combinations import DEFAULT, method_named
+from hpcdp.study.file import Study
 from hpcdp.study.trial_draws import equals_no_chance
 
 _LEVELS = np.array([0.0, 0.5])
@@ -131,6 +132,7 @@ def draws_vary(root: str, version: int, law: str, stage: str, size: int) -> bool
 def warm() -> None:
     """Load the modules and kernels that most tasks need, or compile these, once for all children that are forked afterwards."""
     method_named(DEFAULT)
+    Study.model_rebuild()
     rng = Stream(np.random.SeedSequence(0))  # none of these kernels starts a thread
     outputs = [canonicalise(draws, MANY, fresh=True) for draws in (rng.laplace(size=MANY), rng.normal(size=MANY))]
     sides = [Side(ascending(sample), MANY, is_sorted=True) for sample in outputs]
