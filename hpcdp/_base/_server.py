@@ -81,14 +81,12 @@ class _Call:
 
 @dataclass(eq=False)
 class _Child:
-    """pid, link: of the process. call: what it does, None while it waits. told: when its step was told of last."""
+    """pid, link: of the process. call: None while it waits. told: when its step, of that begin, was told of last."""
 
     pid: int
     link: Link
+    notice: doing.Notice
     call: _Call | None = None
-    step: str | None = None
-    limit: float | None = None
-    risk: str | None = None
     begin: float = 0.0
     told: float = 0.0
 
@@ -96,6 +94,11 @@ class _Child:
     def key(self) -> str:
         """What tells this step from all others."""
         return f"{socket.gethostname()}-{self.pid}-{self.begin:.3f}"
+
+    def close(self) -> None:
+        """Give up in this process what both share."""
+        self.link.close()
+        self.notice.close()
 
 
 class Server:
@@ -168,6 +171,7 @@ class Server:
             return None
         ours, theirs = socket.socketpair()
         ours.settimeout(_TAKEN)
+        notice = doing.Notice()
         server = os.getpid()
         try:
             pid = os.fork()
@@ -175,17 +179,19 @@ class Server:
             self._failed = time.monotonic()
             ours.close()
             theirs.close()
+            notice.close()
             return None
         if pid == 0:
             _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # it is killed when the server ends
             if os.getppid() != server:
                 os._exit(1)
-            for link in (self._link, *(child.link for child in self._children.values())):
-                link.close()
+            for other in self._children.values():
+                other.close()
+            self._link.close()
             ours.close()
-            _work(Link(theirs), self._settings)
+            _work(Link(theirs), notice, self._settings)
         theirs.close()
-        child = _Child(pid, Link(ours))
+        child = _Child(pid, Link(ours), notice)
         self._children[child.link.fileno()] = child
         self._poll.register(child.link.fileno(), POLLIN)
         return child
@@ -201,18 +207,9 @@ class Server:
                 call, child.call = child.call, None
                 if call is not None:
                     self._link.send("done", call.number, *values)
-            elif kind == "step":
-                self._step(child, *values)
-            elif kind == "risk":
-                (child.risk,) = values
             else:
                 self._link.send("news", *values)
         return True
-
-    def _step(self, child: _Child, what: str | None, limit: float | None) -> None:
-        if child.told:
-            self._link.send("news", {"key": child.key, "ended": True})
-        child.step, child.limit, child.begin, child.told = what, limit, time.monotonic(), 0.0
 
     def _reap(self) -> None:
         """Bury what has ended; orphans of a child that ended are killed."""
@@ -246,11 +243,11 @@ class Server:
         self._bury(child, status, **why)
 
     def _bury(self, child: _Child, status: int, **why: Any) -> None:
-        if child.told:
-            self._link.send("news", {"key": child.key, "ended": True})
+        self._end_step(child)
+        step, _, _, risk = child.notice.read() or (None,) * 4
         self._poll.unregister(child.link.fileno())
         del self._children[child.link.fileno()]
-        child.link.close()
+        child.close()
         _kill_below({other.pid for other in self._children.values()})
         if (call := child.call) is None:
             return
@@ -261,8 +258,14 @@ class Server:
             self._link.send(
                 "died",
                 call.number,
-                {"how": how_ended(os.waitstatus_to_exitcode(status)), "risk": child.risk, "step": child.step, **why},
+                {"how": how_ended(os.waitstatus_to_exitcode(status)), "risk": risk, "step": step, **why},
             )
+
+    def _end_step(self, child: _Child) -> None:
+        """Who was told of its step hears that it ended."""
+        if child.told:
+            self._link.send("news", {"key": child.key, "ended": True})
+        child.told = 0.0
 
     def _look(self) -> None:
         """Tell of draws that take long; end those beyond their limits, and the largest child where memory is short."""
@@ -270,14 +273,20 @@ class Server:
         if any(child.call is not None for child in self._children.values()):
             self._called = now
         for child in list(self._children.values()):
-            passed = now - child.begin
-            if child.step is None:
+            if (noted := child.notice.read()) is None:
                 continue
-            if child.limit is not None and passed > child.limit:
-                self._lose(child, limit=child.limit)
+            step, limit, begin, _ = noted
+            if begin != child.begin:
+                self._end_step(child)
+                child.begin = begin
+            passed = now - begin
+            if step is None:
+                continue
+            if limit is not None and passed > limit:
+                self._lose(child, limit=limit)
             elif passed >= _NEWS and now - child.told >= _NEWS:
                 child.told = now
-                self._link.send("news", {"key": child.key, "what": child.step, "seconds": passed, "ended": False})
+                self._link.send("news", {"key": child.key, "what": step, "seconds": passed, "ended": False})
         if self._settings.get("memory"):
             sizes = {child: _bytes_of(child.pid) for child in self._children.values()}
             if sizes and sum(sizes.values()) > self._settings["memory"]:
@@ -297,7 +306,7 @@ def _bytes_of(pid: int) -> int:
     return total
 
 
-def _work(link: Link, settings: dict[str, Any]) -> NoReturn:
+def _work(link: Link, notice: doing.Notice, settings: dict[str, Any]) -> NoReturn:
     """A child: do calls until the server is gone. What is printed goes to standard error: results are the driver's."""
     try:
         os.setpgid(0, 0)
@@ -310,7 +319,7 @@ def _work(link: Link, settings: dict[str, Any]) -> NoReturn:
         with suppress(ValueError):  # C code prints by lines, as nothing writes its buffer at the end; not so on macOS
             libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, 0)  # _IOLBF
         _prepare(settings)
-        doing.tell_by(link.send)
+        doing.tell_by(link.send, notice)
         compiling.tell_by(lambda: doing.tell(compiling=True))
         while True:
             _, data = link.wait()

@@ -1,13 +1,18 @@
 """What a child process does, told to the process that started it: draws that take long, code that may end it, kernels, types.
 
-A process that holds Python's lock for long cannot tell of itself, and one that ended cannot either: each step is announced
-before it begins. Outside a child process (`hpcdp._base.node`) nobody is told.
+A process that holds Python's lock for long cannot tell of itself, and one that ended cannot either: each step is noted before
+it begins, in memory that both share, as thousands of chunks may be drawn a second. Outside a child process
+(`hpcdp._base.node`) nobody is told.
 """
 
 from __future__ import annotations
 
+import mmap
+import pickle
+import struct
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -22,46 +27,76 @@ _APART = 5.0  # seconds between notes of slow draws: many may hang at once
 _HEARD = 30.0  # seconds after which a draw of which nothing was heard is over
 _SHOWN = 10
 
+_HEAD = struct.Struct("=II")  # size and CRC-32 of what follows: what is there in part is not taken for a notice
+_ROOM, _LONGEST = 1 << 15, 2000  # bytes of a notice, and characters of each of its two texts
+
+Step = tuple[str | None, float | None, float]
+"""What is drawn, or None, the seconds after which the process is ended, and when it began."""
+
 _send: Callable[..., None] | None = None
-_steps: list[tuple[str, float | None]] = []
-_risks: list[tuple[str]] = []
+_notice: Notice | None = None
+_steps: list[Step] = [(None, None, 0.0)]  # the last one is what is done now; the first one: nothing
+_risks: list[str | None] = [None]
 _first_type: list[tuple[str, str]] = []  # of the numbers that this process drew first, and where
 
 
-def tell_by(send: Callable[..., None]) -> None:
-    """From now on this process is a child that tells its steps so."""
-    global _send
-    _send = send
+class Notice:
+    """What a child does, in memory that it shares with its parent, who can read it also when the child has ended."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, _ROOM)
+        self.write(_steps[0], None)
+
+    def write(self, step: Step, risk: str | None) -> None:
+        """Draw, or ask a user's own loss; risk: run other people's code."""
+        data = pickle.dumps((*step, risk), pickle.HIGHEST_PROTOCOL)
+        self._memory[: _HEAD.size + len(data)] = _HEAD.pack(len(data), zlib.crc32(data)) + data
+
+    def read(self) -> tuple[str | None, float | None, float, str | None] | None:
+        """The step and the risk that were written last; None in the middle of writing."""
+        size, code = _HEAD.unpack_from(self._memory)
+        data = self._memory[_HEAD.size : _HEAD.size + size]
+        return pickle.loads(data) if zlib.crc32(data) == code else None
+
+    def close(self) -> None:
+        """Give the memory up in this process."""
+        self._memory.close()
+
+
+def tell_by(send: Callable[..., None], notice: Notice) -> None:
+    """From now on this process is a child that tells news, and what it does, so."""
+    global _send, _notice
+    _send, _notice = send, notice
 
 
 def drawing(describe: Callable[[], str], limit: float | None = None) -> AbstractContextManager[None]:
     """Draw a chunk, or ask a user's own loss, within. limit: seconds after which the process is ended."""
-    return _announced("step", _steps, lambda: (describe(), limit))
+    return _announced(_steps, lambda: (describe()[:_LONGEST], limit, time.monotonic()))
 
 
 def at_risk(what: str) -> AbstractContextManager[None]:
     """Other people's code runs within: should it end the process, it was `what`."""
-    return _announced("risk", _risks, lambda: (what,))
+    return _announced(_risks, lambda: what[:_LONGEST])
 
 
 def step() -> str | None:
     """What this process draws now; None where nothing is announced."""
-    return _steps[-1][0] if _steps else None
+    return _steps[-1][0]
 
 
 @contextmanager
-def _announced(kind: str, stack: list[Any], describe: Callable[[], tuple[Any, ...]]) -> Iterator[None]:
-    """Told of within, and at the end what it lies in."""
-    if _send is None:
+def _announced(stack: list[Any], describe: Callable[[], Any]) -> Iterator[None]:
+    """Noted within, and at the end what it lies in."""
+    if _notice is None:
         yield
         return
-    stack.append(described := describe())
-    _send(kind, *described)
+    stack.append(describe())
+    _notice.write(_steps[-1], _risks[-1])
     try:
         yield
     finally:
         stack.pop()
-        _send(kind, *(stack[-1] if stack else [None] * len(described)))
+        _notice.write(_steps[-1], _risks[-1])
 
 
 def tell(**news: Any) -> None:
@@ -72,9 +107,8 @@ def tell(**news: Any) -> None:
 
 def tell_type(name: str) -> None:
     """Tell the driver if the numbers of this chunk are of another type than the first that this process drew."""
-    if _send is None or not _steps:
+    if _send is None or (where := step()) is None:
         return
-    where = _steps[-1][0]
     _first_type[:] = _first_type or [(name, where)]
     first, there = _first_type[0]
     if name != first:
