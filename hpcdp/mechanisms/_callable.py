@@ -39,12 +39,13 @@ class CallableMechanism:
         arguments = self._arguments(rng)
         with Blamed("the mechanism", MechanismError) as guard:
             if self.vectorised:
-                return plain_outputs(self.function(database.copy(), size=size, **arguments))
-            outputs = []
-            for _ in range(size):
-                outputs.append(plain_output(self.function(database.copy(), **arguments)))
-                guard.end_copy()
-            return outputs
+                outputs = self.function(database.copy(), size=size, **arguments)
+            else:
+                outputs = []
+                for _ in range(size):
+                    outputs.append(plain_output(self.function(database.copy(), **arguments)))
+                    guard.end_copy()
+        return plain_outputs(outputs)
 
     def catch(self, raises: Sequence[str], folder: Path, path: str, digest: str | None) -> CallableMechanism:
         """The same with exceptions of these classes as outputs; StudyError where it gives many outputs a call."""
