@@ -224,7 +224,8 @@ def test_who_goes_on_gives_them_again(tmp_path: Path) -> None:
     hpcdp.run(hpcdp.Study.from_dict(whole, tmp_path), tmp_path / "s.zarr")
     said = one_message(call("resume", tmp_path / "s.zarr", code=2))
     assert said.endswith("of which a store keeps codes alone; give them again to hpcdp.run")
-    assert "given: a DataFrame, whose texts are not stored" in one_message(call("show", tmp_path / "s.zarr", "--rows", "--show-rows", code=2))
+    said = one_message(call("show", tmp_path / "s.zarr", "--rows", "--show-rows", code=2))
+    assert "given: a DataFrame, whose texts are not stored" in said
 
 
 ROWS_OF_FRAMES = "values: a DataFrame of rows where databases are DataFrames, and else a list of rows"
