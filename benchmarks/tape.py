@@ -309,7 +309,7 @@ def forecast(name: str, delta: float, learned: bool = True, seed: int = SEED) ->
     epsilon, header = study.epsilons[-1], study.study.model_copy(update={"claim": "gaussian(mu=0.25)"})
     level = 0.9 * (1.0 - study.estimate.confidence)  # of the leftover, of the direction that is asked for
     figures = {"formula": -math.log(level) * math.exp(epsilon) / (KEPT_BACK * delta)}
-    words = str(plan(study.model_copy(update={"study": header}), 1))
+    words = " ".join(str(plan(study.model_copy(update={"study": header}), 1)).split())  # its lines are wrapped
     said = re.search(r"a certificate takes about ([\d.e+]+) plain draws without a hit.*", words)
     figures["plan"] = float(said[1]) if said else math.nan
     if learned:
