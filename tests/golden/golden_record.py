@@ -17,7 +17,10 @@ import hpcdp
 
 HERE = Path(__file__).resolve().parent
 RECORD = HERE / "record.json"
-RELATIVE = 1e-9
+RELATIVE, FIXED = (
+    1e-9,
+    1 << 40,
+)  # integers above the latter are sums of logarithms in fixed point: processors round these too
 TRAINED = {"learned": 0.05, "network": 0.05, "relative-edit": 0.05, "tape": 0.05}
 """Studies whose L̂ or proposals rest on sums that processors add up differently; by which share of the samples they may differ."""
 
@@ -159,6 +162,8 @@ def _differences(path: str, a: Any, b: Any, share: float) -> Iterator[str]:
 def _alike(a: Any, b: Any, share: float) -> bool:
     if share and isinstance(a, bool | int | float) and isinstance(b, bool | int | float):
         return isinstance(a, bool) or abs(a - b) <= share * max(1.0, abs(a), 3000.0 if isinstance(a, int) else 0.0)
-    if isinstance(a, float) and isinstance(b, float):
+    if (isinstance(a, float) and isinstance(b, float)) or (
+        isinstance(a, int) and isinstance(b, int) and abs(a) > FIXED
+    ):
         return math.isclose(a, b, rel_tol=RELATIVE)
     return type(a) is type(b) and bool(a == b)
