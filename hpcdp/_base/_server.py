@@ -171,15 +171,14 @@ class Server:
             return None
         ours, theirs = socket.socketpair()
         ours.settimeout(_TAKEN)
-        notice = doing.Notice()
         server = os.getpid()
         try:
+            notice = doing.Notice()
             pid = os.fork()
         except OSError:  # no process or memory is left at the moment
             self._failed = time.monotonic()
             ours.close()
             theirs.close()
-            notice.close()
             return None
         if pid == 0:
             _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # it is killed when the server ends
@@ -319,7 +318,7 @@ def _work(link: Link, notice: doing.Notice, settings: dict[str, Any]) -> NoRetur
         with suppress(ValueError):  # C code prints by lines, as nothing writes its buffer at the end; not so on macOS
             libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, 0)  # _IOLBF
         _prepare(settings)
-        doing.tell_by(link.send, notice)
+        doing.tell_by(link.send, link.fileno(), notice)
         compiling.tell_by(lambda: doing.tell(compiling=True))
         while True:
             _, data = link.wait()
@@ -343,7 +342,7 @@ def _prepare(settings: dict[str, Any]) -> None:
     os.environ.update(settings["environment"])
     sys.argv[:] = settings["arguments"]
     ask_as(settings["by_command"])
-    os.umask(os.umask(0o077) | 0o022)  # files of stores are changed by their user alone
+    os.umask(settings["umask"])  # of the driver: this server may be older
     random.seed()
     np.random.seed()  # noqa: NPY002  # else all children would go on with the state that they were forked with
     sys.modules["__main__"].__dict__.update(__file__=settings["main"], __name__="__mp_main__")

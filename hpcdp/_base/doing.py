@@ -8,6 +8,7 @@ it begins, in memory that both share, as thousands of chunks may be drawn a seco
 from __future__ import annotations
 
 import mmap
+import os
 import pickle
 import struct
 import threading
@@ -34,6 +35,7 @@ Step = tuple[str | None, float | None, float]
 """What is drawn, or None, the seconds after which the process is ended, and when it began."""
 
 _send: Callable[..., None] | None = None
+_descriptor = -1
 _notice: Notice | None = None
 _steps: list[Step] = [(None, None, 0.0)]  # the last one is what is done now; the first one: nothing
 _risks: list[str | None] = [None]
@@ -63,10 +65,10 @@ class Notice:
         self._memory.close()
 
 
-def tell_by(send: Callable[..., None], notice: Notice) -> None:
-    """From now on this process is a child that tells news, and what it does, so."""
-    global _send, _notice
-    _send, _notice = send, notice
+def tell_by(send: Callable[..., None], descriptor: int, notice: Notice) -> None:
+    """From now on this process is a child that tells news, over this descriptor, and what it does, so."""
+    global _send, _descriptor, _notice
+    _send, _descriptor, _notice = send, descriptor, notice
 
 
 def drawing(describe: Callable[[], str], limit: float | None = None) -> AbstractContextManager[None]:
@@ -95,6 +97,7 @@ def _announced(stack: list[Any], describe: Callable[[], Any]) -> Iterator[None]:
     try:
         yield
     finally:
+        os.fstat(_descriptor)  # who closed it is to blame for how this process ends
         stack.pop()
         _notice.write(_steps[-1], _risks[-1])
 

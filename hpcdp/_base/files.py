@@ -297,6 +297,13 @@ def _mask() -> int:
     return before
 
 
+def umask() -> int:
+    """That of this process, which takes from others at least the right to write."""
+    mask = _mask()
+    os.umask(mask)
+    return mask | _OTHERS_WRITE
+
+
 own_files = partial(while_wanted(_mask, lambda _: None, os.umask), None)
 """Make files and folders within that neither group nor others can write, whatever the umask; processes inherit it.
 What a run writes, its user alone may change: profiles, job scripts and learned models in a store are code."""

@@ -26,6 +26,7 @@ from weakref import WeakSet
 
 from hpcdp._base._link import Link
 from hpcdp._base.asked import is_command
+from hpcdp._base.files import umask
 from hpcdp._base.raised import describe_raised
 from hpcdp._base.signals import how_ended
 from hpcdp._base.threads import worker_environment
@@ -237,6 +238,7 @@ class NodeExecutor(Executor):
             "folder": _folder(),
             "environment": {**os.environ, **worker_environment(), **self._environment},
             "by_command": is_command(),
+            "umask": umask(),
             "main": getattr(main, "__file__", None),
         }
         server.say("settings", settings)

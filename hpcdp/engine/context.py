@@ -99,15 +99,20 @@ class Context:
         if law not in self._sides:
             self._sides[law] = self._as_side(self._gathered(law))
         self._sides.move_to_end(law)
-        each = max(1, self.problem.train.total * self.problem.schema.bytes_in_memory)
-        while len(self._sides) > max(2, _SIDES_BYTES // each):
-            self._sides.popitem(last=False)
+        self._forget(0)
         return self._sides[law]
+
+    def _forget(self, more: int) -> None:
+        """Make room for the samples of so many more laws."""
+        each = max(1, self.problem.train.total * self.problem.schema.bytes_in_memory)
+        while self._sides and len(self._sides) + more > max(2, _SIDES_BYTES // each):
+            self._sides.popitem(last=False)
 
     def sides(self, number: int) -> tuple[Side, Side]:
         """The training samples of both laws of a pair; of many, those of one are sorted while those of the other are drawn."""
         d, d_prime = self.problem.pair_laws[number]
         if self.problem.train.total >= _APART and d != d_prime and not {d, d_prime} & self._sides.keys():
+            self._forget(2)
             with ThreadPoolExecutor(2) as pool:  # this thread alone calls the mechanism
                 sorting = [pool.submit(self._as_side, self._gathered(law)) for law in (d, d_prime)]
                 self._sides.update({d: sorting[0].result(), d_prime: sorting[1].result()})

@@ -45,7 +45,8 @@ class CallableMechanism:
                 for _ in range(size):
                     outputs.append(plain_output(self.function(database.copy(), **arguments)))
                     guard.end_copy()
-        return plain_outputs(outputs)
+        with Blamed("the mechanism", MechanismError):  # another one, which has the depth of recursion back
+            return plain_outputs(outputs)
 
     def catch(self, raises: Sequence[str], folder: Path, path: str, digest: str | None) -> CallableMechanism:
         """The same with exceptions of these classes as outputs; StudyError where it gives many outputs a call."""

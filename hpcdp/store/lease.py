@@ -168,7 +168,8 @@ def holder(layout: Layout) -> dict[str, Any] | None:
     if not last:
         return None
     owner = _read(layout.lease_file(last))
-    if owner.get("released") or (owner.get("host") == host_name() and not is_alive(owner)):
+    is_left = not layout.gate(last).is_dir()  # by a run of this process, perhaps, which could not say so on a full disk
+    if owner.get("released") or (owner.get("host") == host_name() and (is_left or not is_alive(owner))):
         return None
     return {**owner, "generation": last, "age": _age(layout, layout.lease_file(last))}
 

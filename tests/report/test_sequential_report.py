@@ -143,7 +143,7 @@ def test_beside_other_results(tmp_path: Path) -> None:
     parts = (f"Sequential audit: The claim {claim} is violated", "Spectrum", "Audit of", "Sequential audit of")
     places = [page.text.index(part) for part in (*parts, "The study has one pair.")]
     assert places == sorted(places)
-    assert "each holds at the confidence level, not all at once" in page.text
+    assert "each audit hold at the confidence level separately, not all at once" in page.text
     assert [words.split()[1] for words in commands(page)] == ["run", "audit", "report"]
 
     after = call("show", store).stdout
@@ -218,7 +218,7 @@ def test_commands_that_read_a_store_of_audits_alone_tell_of_them(store: Path, tm
     first = text.index(f"batches: sequential audit of {FALSE}: violation")
     assert first == 0 < text.index(f"batches: sequential audit of {TRUE}: no violation found within the budget")
     assert text.count("It looks after every batch of 50 samples per database, 400 at most.") == 2
-    assert "Each is a family of its own" in text
+    assert "each audit hold at the confidence level separately, not all at once" in text
     assert text.endswith("Nothing else of the study has been counted, so no δ is estimated here.\n")
     assert "INCOMPLETE" not in text
     for claim, audit in said.items():

@@ -154,6 +154,18 @@ def test_words_that_are_no_message_cost_the_call() -> None:
         assert error.how == "closed, or wrote to, file descriptors that it did not open"
 
 
+def close_all_files() -> None:
+    with doing.at_risk("own:noisy"), doing.drawing(lambda: "a draw"):
+        os.closerange(3, 10_000)
+
+
+def test_who_closes_all_files_is_blamed() -> None:
+    with NodeExecutor(1) as node:
+        error = node.submit(close_all_files).exception(60)
+        assert isinstance(error, ProcessDied)
+        assert (error.risk, error.step) == ("own:noisy", "a draw")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans to the process that ends them")
 def test_a_daemon_ends_with_the_executor_and_not_before() -> None:
     with NodeExecutor(1) as node:

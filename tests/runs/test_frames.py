@@ -17,7 +17,8 @@ from given_objects import FRAME, SECRET
 from journals import records
 
 import hpcdp
-from hpcdp.errors import StudyError
+from hpcdp.errors import MechanismError, StudyError
+from hpcdp.mechanisms._callable import CallableMechanism
 from hpcdp.mechanisms.outputs import canonicalise
 from hpcdp.mechanisms.tabular import Frames, plain_output, plain_outputs
 from hpcdp.study.databases import enumerate_pairs, load_databases
@@ -254,6 +255,16 @@ def test_what_cannot_be_a_database_or_set_in_one(databases: list[Any], given: An
     with pytest.raises(StudyError, match=words):
         hpcdp.run(framed(databases, **given), tmp_path / "s.zarr")
     assert not (tmp_path / "s.zarr").exists()
+
+
+def test_what_a_frame_raises_is_the_mechanism_s() -> None:
+    class Odd(pd.DataFrame):
+        def to_numpy(self, *_: Any) -> Any:
+            raise ValueError("no numbers")
+
+    mechanism = CallableMechanism(lambda _, **__: Odd({"a": [1.0]}), {}, vectorised=True)
+    with pytest.raises(MechanismError, match=r"the mechanism raised ValueError: no numbers"):
+        mechanism.draw(np.zeros(1), 1, np.random.default_rng(0))
 
 
 def test_rows_of_numbers_stay_numbers() -> None:

@@ -22,10 +22,10 @@ from hpcdp.report import audit as audits
 from hpcdp.report._spectra import check_path
 from hpcdp.report.colours import LIGHT, THEMES, drawn_colours, seen_in
 from hpcdp.report.html.contents import describe
-from hpcdp.report.html.pictures import DRAWN, Picture, audit_picture, curve_picture
+from hpcdp.report.html.pictures import DRAWN, Picture, audit_picture, curve_picture, sequential_picture
 from hpcdp.report.notions import NOTIONS
 from hpcdp.report.plots import is_about_small
-from hpcdp.report.sentences import audit_sentence, sentence_of
+from hpcdp.report.sentences import audit_sentence, sentence_of, sequential_sentence
 from hpcdp.report.tables import ASYMPTOTIC, GIVEN, MARKS, Column, Table, general, lower_column
 from hpcdp.results.audit import Audit
 from hpcdp.results.composition import Spectrum
@@ -102,6 +102,13 @@ def fragment_of(value: Any) -> str:
 @fragment_of.register
 def _of_judged(subject: Result | Verdict) -> str:
     """A result beside the claim of its study, if it makes one that can be judged by it; or beside that of a verdict."""
+    played = audits.worst_first(subject.sequential_audits) if isinstance(subject, Result) else []
+    if isinstance(subject, Result) and audits.stand_alone(played, subject):
+        picture, looks = (
+            sequential_picture(played[0], _key()),
+            _few(audits.looks_table(played[0]), "print(result) shows them"),
+        )
+        return _render(subject, sequential_sentence(played[0]).text, [looks], picture, True)
     result, name = (subject, "result") if isinstance(subject, Result) else (subject.result, "verdict")
     claim, judged = subject.claim, judge(subject, subject.claim) if isinstance(subject, Result) else subject
     shown = "spectrum" if "spectrum" in result.notions else result.notions[0]
@@ -158,9 +165,9 @@ def _key() -> str:
     return f"hpcdp{next(_number)}"
 
 
-def _render(result: Result, words: str, tables: list[Table], picture: Picture | None) -> str:
+def _render(result: Result, words: str, tables: list[Table], picture: Picture | None, complete: bool = False) -> str:
     words = " ".join([words, *(f"WARNING: {changed}." for changed in result.code_warnings)])
-    return _page(result.name, result.complete, words, tables, picture)
+    return _page(result.name, complete or result.complete, words, tables, picture)
 
 
 def _page(name: str, complete: bool, words: str, tables: list[Table], picture: Picture | None) -> str:
