@@ -81,7 +81,7 @@ class _Call:
 
 @dataclass(eq=False)
 class _Child:
-    """pid, link: of the process. call: None while it waits. told: when its step, of that begin, was told of last."""
+    """pid, link: of the process. call: None while it waits. begin, told: of its step; when the driver was told last."""
 
     pid: int
     link: Link

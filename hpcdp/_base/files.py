@@ -298,7 +298,7 @@ def _mask() -> int:
 
 
 def umask() -> int:
-    """That of this process, which takes from others at least the right to write."""
+    """The umask of this process, with which group and others may not write either."""
     mask = _mask()
     os.umask(mask)
     return mask | _OTHERS_WRITE

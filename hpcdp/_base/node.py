@@ -164,7 +164,7 @@ class NodeExecutor(Executor):
         hear: told of news of children, dictionaries (`hpcdp._base.doing`), in a thread.
         memory: bytes that all children together may have of their own; beyond, the largest is ended. None: as many as there are.
         environment: variables that children have besides those of this process.
-        module: of functions that are called, which is loaded before children are forked.
+        module: loaded before children are forked, as that of the functions that will be called.
     """
 
     def __init__(

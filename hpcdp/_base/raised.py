@@ -94,9 +94,8 @@ def carried(error: BaseException) -> Exception:
     """The error as another process can raise it, which knows none of the user's classes; else one that tells of it."""
     if isinstance(error, Exception) and type(error).__module__.partition(".")[0] in ("hpcdp", "builtins"):
         with suppress(Exception):
-            error.__cause__ = error.__context__ = (
-                None  # which tblib, that Dask loads, would pickle: of the user's classes
-            )
+            # Dask loads tblib, with which a pickle holds the cause, of a class that other processes do not know
+            error.__cause__ = error.__context__ = None
             pickle.loads(pickle.dumps(error))
             return error
     return MechanismError(f"a task raised {describe_raised(error)}")

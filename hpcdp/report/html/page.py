@@ -102,13 +102,11 @@ def fragment_of(value: Any) -> str:
 @fragment_of.register
 def _of_judged(subject: Result | Verdict) -> str:
     """A result beside the claim of its study, if it makes one that can be judged by it; or beside that of a verdict."""
-    played = audits.worst_first(subject.sequential_audits) if isinstance(subject, Result) else []
-    if isinstance(subject, Result) and audits.stand_alone(played, subject):
-        picture, looks = (
-            sequential_picture(played[0], _key()),
-            _few(audits.looks_table(played[0]), "print(result) shows them"),
-        )
-        return _render(subject, sequential_sentence(played[0]).text, [looks], picture, True)
+    sequential = audits.worst_first(subject.sequential_audits) if isinstance(subject, Result) else []
+    if isinstance(subject, Result) and audits.stand_alone(sequential, subject):
+        worst = sequential[0]
+        looks, picture = _few(audits.looks_table(worst), "print(result) shows them"), sequential_picture(worst, _key())
+        return _render(subject, sequential_sentence(worst).text, [looks], picture, True)
     result, name = (subject, "result") if isinstance(subject, Result) else (subject.result, "verdict")
     claim, judged = subject.claim, judge(subject, subject.claim) if isinstance(subject, Result) else subject
     shown = "spectrum" if "spectrum" in result.notions else result.notions[0]
